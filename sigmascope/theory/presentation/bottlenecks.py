@@ -1,7 +1,7 @@
 """Inner dimensions, sweeps over depth, what training conserves, what is predicted."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from rich.table import Table
@@ -43,14 +43,13 @@ def _bottleneck(found: Bottleneck, _: Screen) -> Iterator[Part]:
         if e.site != "(network)":
             by_site.setdefault(e.site, {})[e.name] = e
     for site, named in by_site.items():
-        cells = [_maybe(named.get(name)) for name in ("written rank", "relative weight rank")]
+        cells = [
+            _number(named[name].estimate) if name in named else ""
+            for name in ("written rank", "relative weight rank")
+        ]
         narrow = "bold" if site in found.layers else ""
         layers.add_row(Text(shortened(printable(site), NAME), narrow), *cells)
     yield layers
-
-
-def _maybe(e: Evidence | None) -> str:
-    return "" if e is None else _number(e.estimate)
 
 
 def _number(e: Estimate) -> str:
@@ -108,7 +107,8 @@ def _balances(found: le2022.conservation.Conserved, screen: Screen) -> Iterator[
     yield Text("Rates are those of the gradient on these examples, relative to its terms.", "dim")
     for invariant in found.broken:
         yield ""
-        yield Text.assemble(("BROKEN", "bold red"), f"  {_names(invariant)}")
+        names = printable(" ~ ".join(invariant.tensors))
+        yield Text.assemble(("BROKEN", "bold red"), f"  {names}")
         yield Text(
             f"  The forward pass makes it constant, the gradient changes it (rate "
             f"{invariant.rate:.1g}): a backward pass is not the derivative of its forward pass, "
@@ -116,56 +116,43 @@ def _balances(found: le2022.conservation.Conserved, screen: Screen) -> Iterator[
         )
     if found.invariants:
         yield ""
-        yield _kept(found.invariants, screen)
+        table = grid("kind", "units", "numbers", "rate", "what, and why", fold=True)
+        kinds: dict[str, list[le2022.conservation.Invariant]] = {}
+        for i in found.invariants:
+            kinds.setdefault(i.kind, []).append(i)
+        for kind, members in kinds.items():
+            chosen, more = shortlist(members, MOST, screen)
+            said = ""
+            for i in chosen:
+                words = le2022.conservation.formula(i)
+                if not screen.whole and len(words) > 240:
+                    words = f"{words[:200]} …"
+                says = Text(printable(words))
+                why = le2022.conservation.reason(i)
+                if why != said:
+                    says.append(f"\n{why}", "dim")
+                said = why
+                table.add_row(
+                    kind, le2022.conservation.shown(i.what), f"{i.count:,}", f"{i.rate:.0e}", says
+                )
+            if more:
+                rest = sum(i.count for i in members[len(chosen) :])
+                words = Text(f"{more} (--whole lists them)", "dim")
+                table.add_row(kind, "", f"{rest:,}", "", words)
+        yield table
     if found.fixed:
-        yield from section("In no balance", _fixed(found, screen))
-
-
-def _kept(many: Sequence[le2022.conservation.Invariant], screen: Screen) -> Table:
-    table = grid("kind", "units", "numbers", "rate", "what, and why", fold=True)
-    groups: dict[str, list[le2022.conservation.Invariant]] = {}
-    for i in many:
-        groups.setdefault(i.kind, []).append(i)
-    for kind, members in groups.items():
-        chosen, more = shortlist(members, MOST, screen)
-        said = ""
-        for i in chosen:
-            says = Text(printable(_short(le2022.conservation.formula(i), screen.whole)))
-            why = le2022.conservation.reason(i)
-            if why != said:
-                says.append(f"\n{why}", "dim")
-            said = why
-            table.add_row(
-                kind, le2022.conservation.shown(i.what), f"{i.count:,}", f"{i.rate:.0e}", says
-            )
-        if more:
-            rest = sum(i.count for i in members[len(chosen) :])
-            words = Text(f"{more} (--whole lists them)", "dim")
-            table.add_row(kind, "", f"{rest:,}", "", words)
-    return table
-
-
-def _short(words: str, whole: bool) -> str:
-    return words if whole or len(words) <= 240 else f"{words[:200]} …"
-
-
-def _names(invariant: le2022.conservation.Invariant) -> str:
-    return printable(" ~ ".join(invariant.tensors))
-
-
-def _fixed(found: le2022.conservation.Conserved, screen: Screen) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(overflow="fold")
-    table.add_column(overflow="fold")
-    groups: dict[str, list[str]] = {}
-    for f in found.fixed:
-        part = "" if f.count == f.of else f" ({f.count} of {f.of})"
-        groups.setdefault(f.why, []).append(f"{f.tensor} {f.side}{part}")
-    for why, names in groups.items():
-        chosen, more = shortlist(names, 4, screen)
-        words = ", ".join(chosen) + more.replace("…", " and")
-        table.add_row(Text(printable(why), "dim"), printable(words))
-    return table
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+        table.add_column(overflow="fold")
+        table.add_column(overflow="fold")
+        groups: dict[str, list[str]] = {}
+        for f in found.fixed:
+            part = "" if f.count == f.of else f" ({f.count} of {f.of})"
+            groups.setdefault(f.why, []).append(f"{f.tensor} {f.side}{part}")
+        for why, names in groups.items():
+            chosen, more = shortlist(names, 4, screen)
+            words = ", ".join(chosen) + more.replace("…", " and")
+            table.add_row(Text(printable(why), "dim"), printable(words))
+        yield from section("In no balance", table)
 
 
 # ------------------------------------------------------------------------------
@@ -181,8 +168,30 @@ def _prediction(found: Prediction, screen: Screen) -> Iterator[Part]:
         "bold",
     )
     yield ""
-    yield Text(f"Without normalisation: {_without(found)}")
-    yield Text(f"With batch normalisation: {_with(found)}")
+    after = f"about {found.collapse.value:.0f} layers"
+    if found.collapse.value <= found.depth:
+        without = (
+            f"collapses. The second singular value is numerically gone after {after} "
+            f"({found.collapse.low:.0f} to {found.collapse.high:.0f}), before the "
+            f"{found.depth} of the design."
+        )
+    else:
+        without = (
+            f"does not collapse within {found.depth} layers, where the second singular value is "
+            f"about {found.ratio.value:.2g} of the first; it would be numerically gone after "
+            f"{after}."
+        )
+    yield Text(f"Without normalisation: {without}")
+    ratio = found.chain.participation_ratio
+    if found.surviving.value <= 1:
+        along = "collapses all the same: one direction survives."
+    else:
+        along = (
+            f"{found.surviving.value:.0f} of {found.width} directions survive at any depth, and "
+            f"samples use {ratio.value:.3g} of them evenly (participation ratio, averaged over "
+            "depth)."
+        )
+    yield Text(f"With batch normalisation: {along}")
     yield Text(
         "Layers are linear here; rectifiers make networks without normalisation collapse sooner. "
         "`sigmascope profile` measures one that is built.",
@@ -194,30 +203,6 @@ def _prediction(found: Prediction, screen: Screen) -> Iterator[Part]:
         grid.add_row(Text(name), Text(measured(estimate)), Text(says, "dim"))
     yield grid
     yield from section("Theorems", *parts(Checks(found.checks), screen))
-
-
-def _without(found: Prediction) -> str:
-    after = f"about {found.collapse.value:.0f} layers"
-    if found.collapse.value <= found.depth:
-        return (
-            f"collapses. The second singular value is numerically gone after {after} "
-            f"({found.collapse.low:.0f} to {found.collapse.high:.0f}), before the "
-            f"{found.depth} of the design."
-        )
-    return (
-        f"does not collapse within {found.depth} layers, where the second singular value is about "
-        f"{found.ratio.value:.2g} of the first; it would be numerically gone after {after}."
-    )
-
-
-def _with(found: Prediction) -> str:
-    ratio = found.chain.participation_ratio
-    if found.surviving.value <= 1:
-        return "collapses all the same: one direction survives."
-    return (
-        f"{found.surviving.value:.0f} of {found.width} directions survive at any depth, and "
-        f"samples use {ratio.value:.3g} of them evenly (participation ratio, averaged over depth)."
-    )
 
 
 def predicted(found: Prediction) -> tuple[tuple[str, Estimate, str], ...]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
@@ -14,7 +13,6 @@ from sigmascope.report.forms import form, some
 from sigmascope.report.screens import Screen, grid, parts, section, shortlist
 from sigmascope.report.tables import columns, row_columns
 from sigmascope.survey import Change
-from sigmascope.theory import le2022
 from sigmascope.theory.comparing import Comparison
 from sigmascope.theory.le2022.conservation import broken_balances
 
@@ -37,9 +35,31 @@ def _comparison(
         yield Text(f"  {printable(f.says)}")
     if moved:
         yield ""
-        yield _moved(sorted(moved, key=_surprise, reverse=True), screen)
+        right = ("before", "after", "factor")
+        table = grid("where", "what", *right, right=right)
+        chosen, more = shortlist(sorted(moved, key=_surprise, reverse=True), 2 * MOST, screen)
+        for c in chosen:
+            what = f"{c.quantity} ({c.form})" if c.form else c.quantity
+            numbers = (measured(c.before), measured(c.after), compact(c.factor, digits=3))
+            table.add_row(Text(shortened(printable(c.site), NAME)), what, *numbers)
+        if more:
+            table.add_row(Text(f"{more} (--whole lists them)", "dim"))
+        yield table
     if found.drifts:
-        yield from section("Balances", _drifts(found.drifts, screen))
+        table = grid("verdict", "drift", "allowed", "between", fold=True)
+        ordered = sorted(found.drifts, key=lambda d: d.drift, reverse=True)
+        chosen, more = shortlist(ordered, MOST, screen)
+        for d in chosen:
+            check = d.check()
+            allowed = "" if check.limit is None else compact(check.limit.high, digits=2)
+            between = Text(shortened(printable(d.site), 2 * NAME))
+            table.add_row(str(check.verdict), compact(d.drift, digits=3), allowed, between)
+        if more:
+            table.add_row(Text(more, "dim"))
+        unmet = (a.says for d in found.drifts for a in d.assumptions() if a.met is False)
+        for words in dict.fromkeys(unmet):
+            table.add_row("", "", "", Text(f"inapplicable where this is not so: {words}", "dim"))
+        yield from section("Balances", table)
     if found.signs:
         table = grid()
         ordered = sorted(found.signs.items(), key=lambda item: item[1], reverse=True)
@@ -58,36 +78,6 @@ def _surprise(change: Change) -> float:
     """How far a factor is from one, either way."""
     factor = abs(change.factor)
     return float("inf") if factor in (0.0, float("inf")) else max(factor, 1 / factor)
-
-
-def _moved(changes: Sequence[Change], screen: Screen) -> Table:
-    right = ("before", "after", "factor")
-    table = grid("where", "what", *right, right=right)
-    chosen, more = shortlist(changes, 2 * MOST, screen)
-    for c in chosen:
-        what = f"{c.quantity} ({c.form})" if c.form else c.quantity
-        numbers = (measured(c.before), measured(c.after), compact(c.factor, digits=3))
-        table.add_row(Text(shortened(printable(c.site), NAME)), what, *numbers)
-    if more:
-        table.add_row(Text(f"{more} (--whole lists them)", "dim"))
-    return table
-
-
-def _drifts(drifts: Sequence[le2022.conservation.Drift], screen: Screen) -> Table:
-    table = grid("verdict", "drift", "allowed", "between", fold=True)
-    ordered = sorted(drifts, key=lambda d: d.drift, reverse=True)
-    chosen, more = shortlist(ordered, MOST, screen)
-    for d in chosen:
-        check = d.check()
-        allowed = "" if check.limit is None else compact(check.limit.high, digits=2)
-        between = Text(shortened(printable(d.site), 2 * NAME))
-        table.add_row(str(check.verdict), compact(d.drift, digits=3), allowed, between)
-    if more:
-        table.add_row(Text(more, "dim"))
-    unmet = (a.says for d in drifts for a in d.assumptions() if a.met is False)
-    for words in dict.fromkeys(unmet):
-        table.add_row("", "", "", Text(f"inapplicable where this is not so: {words}", "dim"))
-    return table
 
 
 @form.register

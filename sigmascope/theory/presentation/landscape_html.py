@@ -60,21 +60,6 @@ def landscape_page(
     """
     words, seen = dict(about or {}), scenery or Scenery()
     form = json_form(found[0], found[1:], scenery=scenery, loss=loss)
-    return write_page(
-        path,
-        title=printable(words.get("name", "landscape")),
-        data={"figures": _figures(form)},
-        pieces=_pieces(found, seen, form, words),
-        template="landscape.html",
-        scripts=_SCRIPTS,
-        plots=True,
-    )
-
-
-def _pieces(
-    found: Sequence[Landscape], seen: Scenery, form: Mapping[str, Any], about: Mapping[str, str]
-) -> dict[str, Html]:
-    """HTML of the words and the tables; what was not measured is hidden."""
     own, surface, regions = found[0], form["surface"], form["regions"]
     several = len(found) > 1 and own.layers
     there = {
@@ -87,38 +72,42 @@ def _pieces(
     counts = ", ".join(map(str, regions["counts"])) if regions else ""
     met = len(regions["polygons"]) if regions else 0
     bends = seen.curvature
-    return {
-        **{name: Html("" if is_there else "hidden") for name, is_there in there.items()},
-        "model": joined([about.get("name", "Landscape")]),
-        "summary": joined(
-            [f"How well conditioned learning is under {form['loss']}, layer by layer."]
-        ),
-        "table": _layers(own),
-        "columns": joined(
-            [" · ".join(f"{title}: {says}" for title, says in LAYER_NUMBERS.items())]
-        ),
-        "sites": options((layer.site, layer.site) for layer in own.layers),
-        "bends": _bends(bends) if bends else Html(),
-        "curved": joined([f"Curvature: {MATRICES[bends.kind]}" if bends else ""]),
-        "lost": joined([f"Loss on {surface['says']}." if surface else ""]),
-        "met": joined(
-            [
-                f"The plane through three samples meets {met} {plural(met, 'region')}; after each "
-                f"activation: {counts or 'none bends it'}."
-            ]
-        ),
-        "about": facts(about.items()),
-    }
-
-
-def _layers(own: Landscape) -> Html:
     names = [title.replace(" ", "_") for title in LAYER_NUMBERS]
     row = lambda layer: [named(layer.site), *(number(getattr(layer, name)) for name in names)]
     left = (
         [named(s.site), element("td", f"not measured: {s.why}", colspan=str(len(names)))]
         for s in own.skipped
     )
-    return table(["layer", *LAYER_NUMBERS], [*map(row, own.layers), *left])
+    return write_page(
+        path,
+        title=printable(words.get("name", "landscape")),
+        data={"figures": _figures(form)},
+        pieces={
+            **{name: Html("" if is_there else "hidden") for name, is_there in there.items()},
+            "model": joined([words.get("name", "Landscape")]),
+            "summary": joined(
+                [f"How well conditioned learning is under {form['loss']}, layer by layer."]
+            ),
+            "table": table(["layer", *LAYER_NUMBERS], [*map(row, own.layers), *left]),
+            "columns": joined(
+                [" · ".join(f"{title}: {says}" for title, says in LAYER_NUMBERS.items())]
+            ),
+            "sites": options((layer.site, layer.site) for layer in own.layers),
+            "bends": _bends(bends) if bends else Html(),
+            "curved": joined([f"Curvature: {MATRICES[bends.kind]}" if bends else ""]),
+            "lost": joined([f"Loss on {surface['says']}." if surface else ""]),
+            "met": joined(
+                [
+                    f"The plane through three samples meets {met} {plural(met, 'region')}; after "
+                    f"each activation: {counts or 'none bends it'}."
+                ]
+            ),
+            "about": facts(words.items()),
+        },
+        template="landscape.html",
+        scripts=_SCRIPTS,
+        plots=True,
+    )
 
 
 def _bends(bends: Bends) -> Html:

@@ -106,7 +106,11 @@ def _landscape(
     words, seen = printable(found.says), scenery or Scenery()
     yield Text(f"Conditioning of each layer under {printable(loss or found.loss)}, {words}", "bold")
     yield ""
-    yield _layers(found)
+    table = grid("layer", *LAYER_NUMBERS, right=[*LAYER_NUMBERS])
+    for layer in found.layers:
+        cells = (_shown(getattr(layer, head.replace(" ", "_"))) for head in LAYER_NUMBERS)
+        table.add_row(printable(layer.site), *cells)
+    yield table
     yield ""
     yield from (Text(f"{head:>12}  {says}", "dim") for head, says in LAYER_NUMBERS.items())
     yield ""
@@ -126,14 +130,6 @@ def _landscape(
         yield from ("", *parts(seen.curvature, screen, loss))
     for slice_ in filter(None, (seen.surface, seen.regions)):
         yield from ("", *parts(slice_, screen))
-
-
-def _layers(one: Landscape) -> Table:
-    table = grid("layer", *LAYER_NUMBERS, right=[*LAYER_NUMBERS])
-    for layer in one.layers:
-        cells = (_shown(getattr(layer, head.replace(" ", "_"))) for head in LAYER_NUMBERS)
-        table.add_row(printable(layer.site), *cells)
-    return table
 
 
 def _shown(e: Estimate) -> str:
@@ -391,17 +387,16 @@ def _regions_form(regions: Regions) -> dict[str, Any]:
 
 
 def _variant(found: Landscape) -> dict[str, Any]:
+    names = ("site", "floor", *(title.replace(" ", "_") for title in LAYER_NUMBERS), "rate")
     skipped = [some(s, "site", "why") for s in found.skipped]
     return {
         **some(found, "says", "rho"),
-        "layers": [*map(_layer, found.layers)],
+        "layers": [
+            {**some(layer, *names), "axes": thinned(layer.root.sigma.tolist())}
+            for layer in found.layers
+        ],
         "skipped": skipped,
     }
-
-
-def _layer(layer: LayerCurvature) -> dict[str, Any]:
-    names = ("site", "floor", *(title.replace(" ", "_") for title in LAYER_NUMBERS), "rate")
-    return {**some(layer, *names), "axes": thinned(layer.root.sigma.tolist())}
 
 
 @columns.register

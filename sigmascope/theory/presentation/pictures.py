@@ -36,7 +36,16 @@ def coordinates_picture(
     low, high = points.min(0).values, points.max(0).values
     span = (high - low).clamp(min=1e-300)
     places = MARGIN + (points - low) / span * (SIDE - 2 * MARGIN)
-    colours = _colours(targets, len(points))
+    count = len(points)
+    if targets is None or len(targets) != count:
+        colours = [COLOURS[0]] * count
+    elif not targets.is_floating_point():
+        colours = [COLOURS[int(c) % len(COLOURS)] for c in targets.flatten()[:count]]
+    else:
+        values = targets.reshape(count, -1)[:, 0].double()
+        width = float(values.max() - values.min()) or 1.0
+        shares = ((values - values.min()) / width).tolist()
+        colours = [f"rgb({round(255 * s)},80,{round(255 * (1 - s))})" for s in shares]
     dots = "".join(
         f'<circle cx="{x:.1f}" cy="{SIDE - y:.1f}" r="3" fill="{c}" fill-opacity="0.75"/>'
         for (x, y), c in zip(places.tolist(), colours, strict=True)
@@ -52,17 +61,6 @@ def coordinates_picture(
         f'<text x="14" y="{SIDE - MARGIN}" {text} transform="rotate(-90 14 {SIDE - MARGIN})">'
         f"second coordinate, {ends[1]}</text></svg>\n"
     )
-
-
-def _colours(targets: Tensor | None, count: int) -> list[str]:
-    if targets is None or len(targets) != count:
-        return [COLOURS[0]] * count
-    if not targets.is_floating_point():
-        return [COLOURS[int(c) % len(COLOURS)] for c in targets.flatten()[:count]]
-    values = targets.reshape(count, -1)[:, 0].double()
-    span = float(values.max() - values.min()) or 1.0
-    shares = ((values - values.min()) / span).tolist()
-    return [f"rgb({round(255 * s)},80,{round(255 * (1 - s))})" for s in shares]
 
 
 # ------------------------------------------------------------------------------
@@ -94,8 +92,21 @@ def tree_picture(network: TreeNetwork, *, names: tuple[str, ...] = ()) -> str:
     width = BORDER * 2 + STEP_X * max(across)
     height = BORDER * 2 + STEP_Y * max(down)
     at = lambda v: (BORDER + STEP_X * across[v], BORDER + STEP_Y * down[v])
-    below, named = range(1, len(tree.vertex)), _leaf_names(tree, names)
-    lines = [_line(at(v), at(tree.parent[v]), float(network.weights[v])) for v in below]
+    # the input that each leaf is
+    inputs = sorted({tree.vertex[leaf] for leaf in tree.leaves})
+    known = {v: names[i] if i < len(names) else f"x{i}" for i, v in enumerate(inputs)}
+    named = {leaf: known[tree.vertex[leaf]] for leaf in tree.leaves}
+    below = range(1, len(tree.vertex))
+    lines: list[str] = []
+    for v in below:
+        a = at(v)
+        b = at(tree.parent[v])
+        weight = float(network.weights[v])
+        colour = "#1f6fb4" if weight > 0 else "#c0392b" if weight < 0 else "#bbbbbb"
+        lines.append(
+            f'<line x1="{a[0]:g}" y1="{a[1]:g}" x2="{b[0]:g}" y2="{b[1]:g}" stroke="{colour}">'
+            f"<title>{weight:.4g}</title></line>"
+        )
     dots = [_dot(at(v), tree, v, named.get(v, "")) for v in (0, *below)]
     style = "font: 11px sans-serif; background: white"
     legend = (
@@ -133,14 +144,6 @@ def _places(tree: Tree) -> tuple[list[float], list[int]]:
     return across, down
 
 
-def _line(a: tuple[float, float], b: tuple[float, float], weight: float) -> str:
-    colour = "#1f6fb4" if weight > 0 else "#c0392b" if weight < 0 else "#bbbbbb"
-    return (
-        f'<line x1="{a[0]:g}" y1="{a[1]:g}" x2="{b[0]:g}" y2="{b[1]:g}" stroke="{colour}">'
-        f"<title>{weight:.4g}</title></line>"
-    )
-
-
 def _dot(at: tuple[float, float], tree: Tree, v: int, name: str) -> str:
     x, y = at
     slopes = tree.slopes[v]
@@ -155,10 +158,3 @@ def _dot(at: tuple[float, float], tree: Tree, v: int, name: str) -> str:
         mark = f'<circle cx="{x:g}" cy="{y:g}" r="6" fill="#fff" stroke="#333">{title}</circle>'
     words = f'<text x="{x:g}" y="{y + 20:g}" text-anchor="middle">{escape(name)}</text>'
     return mark + (words if name else "")
-
-
-def _leaf_names(tree: Tree, names: tuple[str, ...]) -> dict[int, str]:
-    """The input that each leaf is."""
-    inputs = sorted({tree.vertex[leaf] for leaf in tree.leaves})
-    known = {v: names[i] if i < len(names) else f"x{i}" for i, v in enumerate(inputs)}
-    return {leaf: known[tree.vertex[leaf]] for leaf in tree.leaves}

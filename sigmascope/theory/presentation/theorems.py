@@ -34,7 +34,12 @@ def theorems_text(
     theorems: Iterable[type[Bound]], *, colour: bool = False, width: int = 100
 ) -> str:
     """The catalogue: name, statement, source, and what the docstring says."""
-    return rendered(_list_of_theorems(theorems), colour=colour, width=width)
+    listed: list[Part] = []
+    for theorem in theorems:
+        listed.append(Text(theorem.name, "bold"))
+        says = (theorem.__doc__ or "").strip().splitlines()[0]
+        listed.append(Padding(Text(f"{says}\n{theorem.statement}\n{theorem.source}"), (0, 0, 1, 2)))
+    return rendered(listed, colour=colour, width=width)
 
 
 @together.register
@@ -56,32 +61,21 @@ def _checks(found: Checks, _: Screen) -> Iterator[Part]:
         )
         yield Text.assemble((printable(name), "bold"), f": {counts}")
         yield Padding(Text(f"{group[0].statement}   ({group[0].source})", "dim"), (0, 0, 0, 2))
-        yield Padding(_grid(group), (0, 0, 1, 2))
+        table = Table.grid(padding=(0, 2))
+        for c in group:
+            failed = "; ".join(a.says for a in c.assumptions if a.met is False)
+            why = f"not met: {failed}" if failed else c.note
+            sides = ""
+            if c.measured is not None and c.limit is not None:
+                sides = f"{measured(c.measured)} {_SIGNS[c.sense]} {measured(c.limit)}"
+            verdict = Text(c.verdict.value, _VERDICTS[c.verdict])
+            table.add_row(Text(printable(c.site)), verdict, Text(sides), Text(why, "dim"))
+        yield Padding(table, (0, 0, 1, 2))
 
 
 @parts.register
 def _check(check: Check, screen: Screen) -> Iterator[Part]:
     yield from parts(Checks((check,)), screen)
-
-
-def _grid(group: list[Check]) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    for c in group:
-        failed = "; ".join(a.says for a in c.assumptions if a.met is False)
-        why = f"not met: {failed}" if failed else c.note
-        sides = ""
-        if c.measured is not None and c.limit is not None:
-            sides = f"{measured(c.measured)} {_SIGNS[c.sense]} {measured(c.limit)}"
-        verdict = Text(c.verdict.value, _VERDICTS[c.verdict])
-        grid.add_row(Text(printable(c.site)), verdict, Text(sides), Text(why, "dim"))
-    return grid
-
-
-def _list_of_theorems(theorems: Iterable[type[Bound]]) -> Iterator[Part]:
-    for theorem in theorems:
-        yield Text(theorem.name, "bold")
-        says = (theorem.__doc__ or "").strip().splitlines()[0]
-        yield Padding(Text(f"{says}\n{theorem.statement}\n{theorem.source}"), (0, 0, 1, 2))
 
 
 _VERDICTS = {
