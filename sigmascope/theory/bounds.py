@@ -62,15 +62,14 @@ class Bound(ABC):
         if small.exceeds(large):
             known = all(a.met for a in assumptions)
             verdict = Verdict.VIOLATED if known else Verdict.CONSISTENT
-        elif self._says_nothing(limit):
-            verdict = Verdict.VACUOUS
         else:
-            verdict = Verdict.HOLDS if small.high <= large.low else Verdict.CONSISTENT
+            least, most = self.always()
+            silent = limit.low >= most if self.sense == "at most" else limit.high <= least
+            if silent:
+                verdict = Verdict.VACUOUS
+            else:
+                verdict = Verdict.HOLDS if small.high <= large.low else Verdict.CONSISTENT
         return self._said(assumptions, verdict, measured, limit)
-
-    def _says_nothing(self, limit: Estimate) -> bool:
-        least, most = self.always()
-        return limit.low >= most if self.sense == "at most" else limit.high <= least
 
     def _said(
         self,

@@ -1,6 +1,6 @@
 """Two states of one model, side by side: what changed, and what training has conserved."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -161,15 +161,11 @@ def _compared(
 ) -> Comparison:
     sites = {r.site for r in before}, {r.site for r in after}
     missing = tuple(sorted(sites[0] ^ sites[1]))
-    return Comparison(changes(before, after), drifts, dict(_signs(*states)), missing)
-
-
-def _signs(
-    before: Mapping[str, Tensor], after: Mapping[str, Tensor]
-) -> Iterator[tuple[str, float]]:
-    for name, tensor in before.items():
-        other = after.get(name)
+    signs: dict[str, float] = {}  # shares of the entries whose sign changed
+    for name, tensor in states[0].items():
+        other = states[1].get(name)
         if other is not None and tensor.ndim > 1 and tensor.shape == other.shape:
             with torch.no_grad():
                 differ = plain(tensor).sign() != plain(other).sign()
-                yield name, float(differ.double().mean())
+                signs[name] = float(differ.double().mean())
+    return Comparison(changes(before, after), drifts, signs, missing)

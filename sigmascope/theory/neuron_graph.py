@@ -209,7 +209,15 @@ def dag_of(model: nn.Module, *, inputs: int, output: int = 0) -> Dag:
         Refusal: If it holds anything else, or too many weights.
     """
     whole = nn.Sequential(model) if isinstance(model, nn.Linear) else model  # else fx enters it
-    graph = _traced(whole)
+    try:
+        with still(whole):  # its forward pass is run, and may draw or write
+            graph = fx.symbolic_trace(whole).graph
+    except Exception as error:  # fx.Tracer raises many kinds
+        raise Refusal(
+            f"`model` must have a forward pass without branches on its data, got "
+            f"{type(whole).__name__}, of which torch.fx says: {str(error)[:150]}. Write the path "
+            "that is taken as a module of its own."
+        ) from error
     build = _Builder(model, inputs)
     values: dict[fx.Node, list[Terms]] = {}
     for node in graph.nodes:
@@ -239,18 +247,6 @@ def dag_of(model: nn.Module, *, inputs: int, output: int = 0) -> Dag:
             target = whole.get_submodule(str(node.target)) if node.op == "call_module" else None
             values[node] = _applied(build, node, target, values)
     raise AssertionError("a graph ends with its output")
-
-
-def _traced(model: nn.Module) -> fx.Graph:
-    try:
-        with still(model):  # its forward pass is run, and may draw or write
-            return fx.symbolic_trace(model).graph
-    except Exception as error:  # fx.Tracer raises many kinds
-        raise Refusal(
-            f"`model` must have a forward pass without branches on its data, got "
-            f"{type(model).__name__}, of which torch.fx says: {str(error)[:150]}. Write the path "
-            "that is taken as a module of its own."
-        ) from error
 
 
 def _applied(

@@ -288,7 +288,10 @@ class BatchNormChain:
 
     def step(self) -> None:
         """Go through one layer."""
-        self.state = normalised(self._mixed(self.state))
+        drawn = product(self.state, self.weights, self.numbers)
+        self.state = normalised(
+            drawn if math.isinf(self.gamma) else self.state + self.gamma * drawn
+        )
         self._grow_older()
 
     def singular_values(self) -> Float64[Tensor, "chains directions"]:
@@ -337,7 +340,26 @@ class BatchNormChain:
             done += len(states)
             if progress is not None:
                 progress(done, layers)
-        return self._statistics(sums, sizes, tau=tau, layers=layers, burn_in=burn_in, age=age)
+        ratio, rank, frobenius_sq, regular, cube = sums.permute(1, 2, 0)  # [chains, pieces]
+        size = sizes[:, :, 0].expand(-1, self.chains).T
+        drift = 2 * self.width**2 * size - 2 * frobenius_sq - 8 * cube + 8 * regular
+        return ChainStatistics(
+            ratio_average(ratio, size),
+            ratio_average(rank, size),
+            ratio_average(frobenius_sq, size),
+            ratio_average(regular, cube),
+            ratio_average(drift, size),
+            self.width,
+            self.gamma,
+            self.weights,
+            self.samples,
+            tau,
+            self.chains,
+            layers,
+            burn_in,
+            self.rank,
+            age >= forgetting(self.width, self.gamma, spread=self.spread),
+        )
 
     def exponents(
         self, layers: int, *, count: int | None = None, burn_in: int | None = None
@@ -372,10 +394,6 @@ class BatchNormChain:
             states.append(self.state)
         yield states
 
-    def _mixed(self, H: State) -> State:
-        drawn = product(H, self.weights, self.numbers)
-        return drawn if math.isinf(self.gamma) else H + self.gamma * drawn
-
     def _carry(self, frame: State) -> State:
         """One layer of the chain, and the same layer applied to a frame."""
         shape = (self.chains, self.width, self.width)
@@ -398,30 +416,6 @@ class BatchNormChain:
             if alive < self.state.shape[-1]:
                 V = torch.linalg.svd(self.state, full_matrices=False)[2][:, :alive].mT
                 self.state = self.state @ V
-
-    def _statistics(
-        self, sums: Tensor, sizes: Tensor, *, tau: float, layers: int, burn_in: int, age: int
-    ) -> ChainStatistics:
-        ratio, rank, frobenius_sq, regular, cube = sums.permute(1, 2, 0)  # [chains, pieces]
-        size = sizes[:, :, 0].expand(-1, self.chains).T
-        drift = 2 * self.width**2 * size - 2 * frobenius_sq - 8 * cube + 8 * regular
-        return ChainStatistics(
-            ratio_average(ratio, size),
-            ratio_average(rank, size),
-            ratio_average(frobenius_sq, size),
-            ratio_average(regular, cube),
-            ratio_average(drift, size),
-            self.width,
-            self.gamma,
-            self.weights,
-            self.samples,
-            tau,
-            self.chains,
-            layers,
-            burn_in,
-            self.rank,
-            age >= forgetting(self.width, self.gamma, spread=self.spread),
-        )
 
 
 # ------------------------------------------------------------------------------

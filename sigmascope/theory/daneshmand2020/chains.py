@@ -255,16 +255,15 @@ def layer_growth(
     while left > 0:
         count = min(left, max(1, AT_ONCE // (d * d)))
         W = random_weights((count, d, d), weights, numbers)
-        both = [_size_after(R + sign * gamma * (W @ R)) for sign in (1, -1)]
+        both: list[Float64[Tensor, " n"]] = []
+        for sign in (1, -1):
+            H = R + sign * gamma * (W @ R)
+            H = H / H.norm(dim=-1, keepdim=True)
+            both.append((H @ H.mT).square().sum((1, 2)))
         means.append((both[0] + both[1]) / 2)
         left -= count
     grown = (torch.cat(means) - before) / gamma**2
     return time_average(grown[:, None])
-
-
-def _size_after(H: Float64[Tensor, "n d d"]) -> Float64[Tensor, " n"]:
-    H = H / H.norm(dim=-1, keepdim=True)
-    return (H @ H.mT).square().sum((1, 2))
 
 
 def require_unit_diagonal(M: Tensor) -> None:

@@ -138,24 +138,29 @@ class TangentCurvature(OfStacks):
 
     def both(self, point: Point) -> tuple[Estimate, Estimate]:
         depth, top = point.stack.depth, spectral_norm(point.jacobian, point.errors.jacobian)
-        return _mixed_range(point), depth * top ** (2 - Fraction(2, depth))
-
-
-def _mixed_range(point: Point) -> Estimate:
-    """From the directions that were found below; above, by the norms of all layers apart."""
-    value, (u, v) = _alternated(point, rounds=200)
-    errors, least, most = point.errors, Estimate.exactly(0.0), Estimate.exactly(0.0)
-    layers = zip(point.forwards, point.backwards, errors.forwards, errors.backwards, strict=True)
-    # the first derivative in and the last one out are identities, of which nothing is computed
-    norms_in = [Estimate.exactly(1.0), *map(spectral_norm, point.forwards[1:], errors.forwards[1:])]
-    norms_out = [*map(spectral_norm, point.backwards[:-1], errors.backwards), Estimate.exactly(1.0)]
-    for (F, B, into, out), norm_in, norm_out in zip(layers, norms_in, norms_out, strict=True):
-        rounding = lambda A, gap: gap + (sum(A.shape) + 4) * 2.0**-51 * float(A.norm())
-        along = _norm(F @ u, rounding(F, into)) * _norm(B.mT @ v, rounding(B, out))
-        least = least + along**2
-        most = most + (norm_in * norm_out) ** 2
-    value = min(max(value, least.low), most.high)
-    return Estimate(value, least.low, most.high, "alternating maximisation, from below")
+        # from the directions that were found below; above, by the norms of all layers apart
+        value, (u, v) = _alternated(point, rounds=200)
+        errors, least, most = point.errors, Estimate.exactly(0.0), Estimate.exactly(0.0)
+        layers = zip(
+            point.forwards, point.backwards, errors.forwards, errors.backwards, strict=True
+        )
+        # the first derivative in and the last one out are identities, of which nothing is computed
+        norms_in = [
+            Estimate.exactly(1.0),
+            *map(spectral_norm, point.forwards[1:], errors.forwards[1:]),
+        ]
+        norms_out = [
+            *map(spectral_norm, point.backwards[:-1], errors.backwards),
+            Estimate.exactly(1.0),
+        ]
+        for (F, B, into, out), norm_in, norm_out in zip(layers, norms_in, norms_out, strict=True):
+            rounding = lambda A, gap: gap + (sum(A.shape) + 4) * 2.0**-51 * float(A.norm())
+            along = _norm(F @ u, rounding(F, into)) * _norm(B.mT @ v, rounding(B, out))
+            least = least + along**2
+            most = most + (norm_in * norm_out) ** 2
+        value = min(max(value, least.low), most.high)
+        mixed = Estimate(value, least.low, most.high, "alternating maximisation, from below")
+        return mixed, depth * top ** (2 - Fraction(2, depth))
 
 
 def mixed_derivative(point: Point, *, rounds: int = 200) -> float:

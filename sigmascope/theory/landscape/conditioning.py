@@ -124,12 +124,29 @@ def layer_curvature(c: Conditioning) -> LayerCurvature:
     flat = Estimate(
         c.parameters - rank.value, c.parameters - rank.high, c.parameters - rank.low, rank.how
     )
-    top = _ends_of(c.root, lambda sigma: sigma**2)
+    s = c.root
+    largest, low, high = float(s.sigma[0]), float(s.low[0]), float(s.high[0])
+    top = Estimate(largest**2, low**2, high**2, s.how, s.risk)
     limit = 2 / top
+    # largest singular value over all samples, over the smallest that is not zero
+    ends: list[Estimate] = []
+    tops: list[float] = []
+    for each in c.layers:
+        if float(each.sigma[0]) > 0:
+            ends.append(condition_number(each, rtol=c.rtol))
+            tops.append(float(each.sigma[0]))
+    most = max(tops)
+    parts = [most / size for size in tops]
+    factor = Estimate(
+        max(p * e.value for p, e in zip(parts, ends, strict=True)),
+        max(p * e.low for p, e in zip(parts, ends, strict=True)),
+        max(p * e.high for p, e in zip(parts, ends, strict=True)) * (1 + 1e-12),
+        f"{len(ends)} of {len(c.layers)} samples, {ends[0].how}",
+    )
     return LayerCurvature(
         c.site,
         condition,
-        _layer_factor(c),
+        factor,
         condition_number(c.features, rtol=c.rtol),
         top,
         flat,
@@ -137,28 +154,6 @@ def layer_curvature(c: Conditioning) -> LayerCurvature:
         _rate(condition),
         1 / c.rtol,
         c.root,
-    )
-
-
-def _ends_of(s: Spectrum, of: Any) -> Estimate:
-    return Estimate(of(float(s.sigma[0])), of(float(s.low[0])), of(float(s.high[0])), s.how, s.risk)
-
-
-def _layer_factor(c: Conditioning) -> Estimate:
-    """Largest singular value over all samples, over the smallest that is not zero."""
-    ends: list[Estimate] = []
-    tops: list[float] = []
-    for s in c.layers:
-        if float(s.sigma[0]) > 0:
-            ends.append(condition_number(s, rtol=c.rtol))
-            tops.append(float(s.sigma[0]))
-    most = max(tops)
-    parts = [most / top for top in tops]
-    return Estimate(
-        max(p * e.value for p, e in zip(parts, ends, strict=True)),
-        max(p * e.low for p, e in zip(parts, ends, strict=True)),
-        max(p * e.high for p, e in zip(parts, ends, strict=True)) * (1 + 1e-12),
-        f"{len(ends)} of {len(c.layers)} samples, {ends[0].how}",
     )
 
 
