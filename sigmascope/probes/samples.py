@@ -215,15 +215,12 @@ def run(model: Callable[..., Any], batch: Batch) -> Any:
     """
     RUNS.count += 1
     with torch.set_grad_enabled(torch.is_grad_enabled()):  # which a forward pass may leave off
-        return _called(model, copied(batch))
-
-
-def _called(model: Callable[..., Any], batch: Batch) -> Any:
-    if isinstance(batch, Tensor):
-        return model(batch)
-    if isinstance(batch, Mapping):
-        return model(**batch)
-    return model(*batch)
+        own = copied(batch)
+        if isinstance(own, Tensor):
+            return model(own)
+        if isinstance(own, Mapping):
+            return model(**own)
+        return model(*own)
 
 
 def as_tensor(output: Any) -> tuple[Tensor, str]:
@@ -551,29 +548,27 @@ def _require_suited(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
             f"{float(target.min()):.3g} to {float(target.max()):.3g}. Pass 0 and 1 for the classes."
         )
     if func in CLASSES:
-        _require_classes(output, target, int(kwargs.get("ignore_index", IGNORED)))
-
-
-def _require_classes(output: Tensor, target: Tensor, ignored: int) -> None:
-    count = output.shape[1 if output.ndim > 1 else 0]
-    if target.is_floating_point():
-        if target.shape == output.shape and bool((target < 0).any()):
+        ignored = int(kwargs.get("ignore_index", IGNORED))
+        count = output.shape[1 if output.ndim > 1 else 0]
+        if target.is_floating_point():
+            if target.shape == output.shape and bool((target < 0).any()):
+                raise Refusal(
+                    "Floating `targets` of a cross-entropy are probabilities of the classes, got "
+                    f"{float(target.min()):.3g}. Pass classes as whole numbers, or a loss for "
+                    "values."
+                )
+            return
+        bad = target[((target < 0) | (target >= count)) & (target != ignored)]
+        if len(bad):
             raise Refusal(
-                "Floating `targets` of a cross-entropy are probabilities of the classes, got "
-                f"{float(target.min()):.3g}. Pass classes as whole numbers, or a loss for values."
+                f"`targets` must be classes from 0 to {count - 1}, for there are {count} outputs, "
+                f"got {int(bad.flatten()[0])}. Renumber them, or widen the last layer."
             )
-        return
-    bad = target[((target < 0) | (target >= count)) & (target != ignored)]
-    if len(bad):
-        raise Refusal(
-            f"`targets` must be classes from 0 to {count - 1}, for there are {count} outputs, got "
-            f"{int(bad.flatten()[0])}. Renumber them, or widen the last layer."
-        )
-    if not bool((target != ignored).any()):
-        raise Refusal(
-            f"`targets` must hold a class that counts, got {ignored}, which the loss leaves out, "
-            "for every sample. Pass samples with labels."
-        )
+        if not bool((target != ignored).any()):
+            raise Refusal(
+                f"`targets` must hold a class that counts, got {ignored}, which the loss leaves "
+                "out, for every sample. Pass samples with labels."
+            )
 
 
 def _spread(output: Tensor, target: Tensor) -> Refusal:

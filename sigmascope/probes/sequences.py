@@ -175,7 +175,8 @@ def offset(loss: Loss, output: Tensor, targets: Tensor) -> int | None:
     Cost: two gradients of the loss by its input; no run of the model.
     """
     before = _gradient(loss, output, targets)
-    for place in _middle_out(targets.shape[1]):
+    length = targets.shape[1]
+    for place in sorted(range(1, length - 1), key=lambda t: abs(2 * t - length))[:8]:
         if before is None:
             return None
         changed = targets.clone()
@@ -191,10 +192,6 @@ def offset(loss: Loss, output: Tensor, targets: Tensor) -> int | None:
         at = int(moved.argmax())
         return place - at if float(moved[at]) > MOST_OF * float(moved.sum()) else None
     return None
-
-
-def _middle_out(length: int) -> list[int]:
-    return sorted(range(1, length - 1), key=lambda t: abs(2 * t - length))[:8]
 
 
 def copied(
@@ -435,7 +432,12 @@ def _carried(
     n, k, units = start.shape
     # what comes later than a step tells the layers of both directions: they are carried whole
     blocks = rows.split(len(rows) if layer.bidirectional else BLOCK)
-    states: list[tuple[Tensor, ...]] = [_zeros(layer, n)]
+    # the state that a layer starts from by itself
+    depth = layer.num_layers * (2 if layer.bidirectional else 1)
+    zeros = lambda size: torch.zeros(depth, n, size, dtype=torch.float64)
+    hidden = zeros(layer.proj_size or layer.hidden_size)
+    initial = (hidden, zeros(layer.hidden_size)) if layer.mode == "LSTM" else (hidden,)
+    states: list[tuple[Tensor, ...]] = [initial]
     with torch.no_grad():
         for block in blocks[:-1]:
             states.append(_run(layer, block, states[-1])[1])
@@ -469,11 +471,3 @@ def _run(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     out, new = layer(x, state if layer.mode == "LSTM" else state[0])
     return out, new if isinstance(new, tuple) else (new,)
-
-
-def _zeros(layer: nn.RNNBase, count: int) -> tuple[Tensor, ...]:
-    """The state that a layer starts from by itself."""
-    depth = layer.num_layers * (2 if layer.bidirectional else 1)
-    zeros = lambda size: torch.zeros(depth, count, size, dtype=torch.float64)
-    hidden = zeros(layer.proj_size or layer.hidden_size)
-    return (hidden, zeros(layer.hidden_size)) if layer.mode == "LSTM" else (hidden,)

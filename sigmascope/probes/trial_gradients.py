@@ -65,7 +65,16 @@ def trial_gradients(
     with _trial(model, batch, **task, fused=fused, generator=generator) as (scalar, leaves):
         names = iter(leaves)
         for some, last in gradient_turns(leaves.values()):
-            grads = _differentiated(scalar, some, model, again=not last)
+            with _explained(model):
+                grads = [
+                    *torch.autograd.grad(
+                        scalar,
+                        some,
+                        retain_graph=not last,
+                        allow_unused=True,
+                        materialize_grads=True,
+                    )
+                ]
             while grads:  # none is held while the next ones are made
                 yield next(names), plain(grads.pop(0))
 
@@ -142,16 +151,6 @@ def _trial(
         yield scalar, leaves
 
 
-def _differentiated(
-    scalar: Tensor, leaves: list[Tensor], model: nn.Module, *, again: bool
-) -> list[Tensor]:
-    with _explained(model):
-        grads = torch.autograd.grad(
-            scalar, leaves, retain_graph=again, allow_unused=True, materialize_grads=True
-        )
-    return [*grads]
-
-
 @contextmanager
 def _explained(model: nn.Module) -> Iterator[None]:
     try:
@@ -173,10 +172,8 @@ def _nudged(
     leaves = {
         n: (p.detach() * (1 + nudge * draw(p))).requires_grad_() for n, p in learnable.items()
     }
-    for (
-        name,
-        p,
-    ) in learnable.items():  # what is done to its gradient is done to that of its stand-in
+    # what is done to the gradient of a parameter is done to that of its stand-in
+    for name, p in learnable.items():
         for hook in (p._backward_hooks or {}).values():  # has no public name
             leaves[name].register_hook(hook)
     return lambda *args, **named: functional_call(model, leaves, args, named), leaves

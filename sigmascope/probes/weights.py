@@ -68,7 +68,12 @@ def symbol(module: nn.Module, *, grid: tuple[int, ...]) -> Complex[Tensor, "bloc
     """
     assert isinstance(module, _ConvNd)
     weight = module.weight.detach()
-    kernel = _on_grid(weight.to(torch.complex128), grid, module.dilation)
+    # the kernel laid on the periodic grid; taps that meet on a small grid add up
+    taps = weight.to(torch.complex128)
+    kernel = taps.new_zeros(*taps.shape[:2], *grid)
+    for tap in product(*(range(k) for k in taps.shape[2:])):
+        place = tuple(t * d % g for t, d, g in zip(tap, module.dilation, grid, strict=True))
+        kernel[(..., *place)] += taps[(..., *tap)]
     hat = torch.fft.fftn(kernel, dim=list(range(2, kernel.ndim)))  # [out, in/g, *grid]
     # frequencies that a stride maps to one, side by side, scaled to keep the map unitary:
     # [out, in/g * aliases, *coarse]
@@ -80,15 +85,6 @@ def symbol(module: nn.Module, *, grid: tuple[int, ...]) -> Complex[Tensor, "bloc
     groups = module.groups
     blocks = hat.reshape(groups, out // groups, rest, -1)
     return blocks.permute(0, 3, 1, 2).flatten(0, 1)
-
-
-def _on_grid(weight: Tensor, grid: tuple[int, ...], dilation: tuple[int, ...]) -> Tensor:
-    """The kernel laid on the periodic grid; taps that meet on a small grid add up."""
-    laid = weight.new_zeros(*weight.shape[:2], *grid)
-    for tap in product(*(range(k) for k in weight.shape[2:])):
-        place = tuple(t * d % g for t, d, g in zip(tap, dilation, grid, strict=True))
-        laid[(..., *place)] += weight[(..., *tap)]
-    return laid
 
 
 def _margins(module: _ConvNd) -> tuple[int, ...]:
@@ -242,7 +238,13 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 def _parts(module: nn.Module, site: str, tensor: Tensor) -> Iterator[Weight]:
     if isinstance(module, _ConvNd):
-        yield _weight(site, "kernel", _kernel(module, tensor))
+        # `[out, in * taps]` for both kinds; groups are stacked, as the kernel is stored
+        if transposed(module):
+            by_group = tensor.unflatten(0, (module.groups, -1)).transpose(1, 2)
+            matrix = by_group.flatten(0, 1).flatten(1)  # of [g, out/g, in/g, *taps]
+        else:
+            matrix = as_matrix(tensor)
+        yield _weight(site, "kernel", matrix)
         return
     names = _fused(module, site.rsplit(".", 1)[-1])
     if names:
@@ -258,14 +260,6 @@ def _fused(module: nn.Module, parameter: str) -> str:
         return "qkv" if parameter == "in_proj_weight" else ""
     kind = module.mode if isinstance(module, nn.RNNBase) else type(module).__name__
     return GATES.get(kind, "") if parameter.startswith(("weight_ih", "weight_hh")) else ""
-
-
-def _kernel(module: _ConvNd, tensor: Tensor) -> Tensor:
-    """`[out, in * taps]` for both kinds; groups are stacked, as the kernel is stored."""
-    if not transposed(module):
-        return as_matrix(tensor)
-    by_group = tensor.unflatten(0, (module.groups, -1)).transpose(1, 2)  # [g, out/g, in/g, *taps]
-    return by_group.flatten(0, 1).flatten(1)
 
 
 def _weight(site: str, form: str, matrix: Tensor) -> Weight:

@@ -7,12 +7,12 @@ derivative of the loss by the output. It is `Qᵀ Q` for the matrix Q of the squ
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Float, Float64
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
@@ -94,32 +94,26 @@ def _second_derivatives(
     H = torch.stack([second(e.expand(n, k)) for e in torch.eye(k).to(f)], dim=1)
     probe = torch.randn(n, k, generator=torch.Generator().manual_seed(0)).to(f)
     leak = 0.0
-    for still in _halves(n, f.device):  # of any two samples one changes without the other
-        leak = max(leak, float(second(probe * ~still[:, None])[still].abs().max()))
+    for bit in range((n - 1).bit_length()):  # of any two samples one changes without the other
+        part = (torch.arange(n, device=f.device) >> bit & 1).bool()
+        for still in (part, ~part):
+            leak = max(leak, float(second(probe * ~still[:, None])[still].abs().max()))
     return ((H + H.mT) / 2).cpu(), leak
-
-
-def _halves(n: int, device: torch.device) -> Iterator[Bool[Tensor, " n"]]:
-    """Parts of the samples, so that any two are apart in one of them."""
-    for bit in range((n - 1).bit_length()):
-        part = (torch.arange(n, device=device) >> bit & 1).bool()
-        yield from (part, ~part)
 
 
 def root_rows(module: nn.Module, x: Tensor, J: Tensor, *, biased: bool) -> Float[Tensor, "n k w"]:
     """The gradients of the outputs by the weight, and by the bias."""
     conv = isinstance(module, _ConvNd)
-    rows = kernel_gradients(module, x, J).flatten(2) if conv else _linear_rows(x, J)
+    if conv:
+        rows = kernel_gradients(module, x, J).flatten(2)
+    else:
+        a = x.flatten(1, -2) if x.ndim > 2 else x[:, None]  # [n, p, i]
+        d = J.flatten(2, -2) if J.ndim > 3 else J[:, :, None]  # [n, k, p, o]
+        rows = torch.einsum("nkpo,npi->nkoi", d, a).flatten(2)
     if not biased:
         return rows
     at = tuple(range(3, J.ndim) if conv else range(2, J.ndim - 1))  # positions share the bias
     return torch.cat([rows, J.sum(at) if at else J], dim=2)
-
-
-def _linear_rows(x: Float[Tensor, "n *p i"], J: Tensor) -> Float[Tensor, "n k oi"]:
-    a = x.flatten(1, -2) if x.ndim > 2 else x[:, None]  # [n, p, i]
-    d = J.flatten(2, -2) if J.ndim > 3 else J[:, :, None]  # [n, k, p, o]
-    return torch.einsum("nkpo,npi->nkoi", d, a).flatten(2)
 
 
 def feature_rows(module: nn.Module, x: Tensor, *, biased: bool) -> Float[Tensor, "rows inputs"]:
@@ -199,7 +193,12 @@ def conditioning(scene: Scene) -> Conditioned:
                 f"{columns} a sample. Wrap the model so that it returns fewer."
             )
         roots = square_roots(scene.split(run.output), scene.loss, scene.targets)
-        _require_room(run.layers, flat.shape[1])
+        held = sum(c.output.numel() * c.output.element_size() for c in run.layers) * flat.shape[1]
+        if held > BYTES:
+            raise Refusal(
+                f"The adjoints of all layers take {held / 2**30:.1f} GiB on this batch, more than "
+                f"{BYTES / 2**30:.0f}. Pass fewer samples."
+            )
         grads = _pulled(flat, [c.output for c in run.layers])
     uses, silent = [], {}
     for call, per_output in zip(run.layers, grads, strict=True):
@@ -264,15 +263,6 @@ def _weight_of(call: Call) -> int:
     """Which weight a layer applies; itself where that is a function of several."""
     owned = [p for p in call.module.parameters(recurse=False) if p.ndim > 1]
     return id(owned[0] if len(owned) == 1 else call.module)
-
-
-def _require_room(calls: Sequence[Call], columns: int) -> None:
-    held = sum(c.output.numel() * c.output.element_size() for c in calls) * columns
-    if held > BYTES:
-        raise Refusal(
-            f"The adjoints of all layers take {held / 2**30:.1f} GiB on this batch, more than "
-            f"{BYTES / 2**30:.0f}. Pass fewer samples."
-        )
 
 
 def _pulled(flat: Tensor, helds: Sequence[Tensor]) -> list[tuple[Tensor | None, ...]]:

@@ -247,7 +247,11 @@ def self_check(scene: Scene) -> SelfCheck:
     owned = list(parameters.values())
     g = torch.Generator().manual_seed(0)
     directions = [_direction(p, g) for p in owned]
-    _spare_padding(scene.model, dict(zip(owned, directions, strict=True)))
+    # rows of embeddings that stand for padding count as constants, and must not move
+    moving: dict[Tensor, Tensor] = dict(zip(owned, directions, strict=True))
+    for module in scene.model.modules():
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            moving.get(module.weight, torch.empty_like(module.weight))[module.padding_idx] = 0
     along = dict(zip(parameters, directions, strict=True))
     supervised = scene.loss is not None and scene.targets is not None
     kind: Kind = "hessian" if supervised else "gauss-newton"
@@ -282,13 +286,6 @@ def _direction(p: Tensor, g: torch.Generator) -> Tensor:
     size = p.detach().square().mean().sqrt()
     noise = torch.randn(p.shape, generator=g, dtype=p.dtype).to(p.device)
     return noise * torch.where(size > 0, size, torch.ones_like(size))
-
-
-def _spare_padding(model: nn.Module, directions: dict[Tensor, Tensor]) -> None:
-    """Rows of embeddings that stand for padding count as constants, and must not move."""
-    for module in model.modules():
-        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
-            directions.get(module.weight, torch.empty_like(module.weight))[module.padding_idx] = 0
 
 
 def _claimed(

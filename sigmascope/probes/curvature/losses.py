@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float64
-from torch import Tensor, nn
+from torch import Tensor
 
 from sigmascope.gate import Refusal
 from sigmascope.probes.curvature.hessian import Direction, moved
@@ -34,7 +34,14 @@ def losses_at(
     """
     if subject.loss is None or subject.targets is None:
         raise Refusal("Losses depend on targets and a loss, got none. Pass `targets=` and `loss=`.")
-    _require_fitting(subject.model, directions)
+    owned = {**dict(subject.model.named_parameters()), **dict(subject.model.named_buffers())}
+    for name, step in ((n, s) for d in directions for n, s in d.items()):
+        if name not in owned or owned[name].shape != step.shape:
+            there = tuple(owned[name].shape) if name in owned else "nothing of that name"
+            raise Refusal(
+                f"A direction must have the shapes of the model, got {tuple(step.shape)} for "
+                f"`{name}`, where there is {there}."
+            )
     _ = subject.output  # computed once, and refused if the model or the loss misread the batch
     names = dict.fromkeys(name for d in directions for name in d)
     found = []
@@ -50,14 +57,3 @@ def losses_at(
             output = as_tensor(called(subject.model, subject.batch))[0]
             found.append(float(scalar_loss(subject.loss, output, subject.targets)))
     return torch.tensor(found, dtype=torch.float64)
-
-
-def _require_fitting(model: nn.Module, directions: Sequence[Direction]) -> None:
-    owned = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    for name, step in ((n, s) for d in directions for n, s in d.items()):
-        if name not in owned or owned[name].shape != step.shape:
-            there = tuple(owned[name].shape) if name in owned else "nothing of that name"
-            raise Refusal(
-                f"A direction must have the shapes of the model, got {tuple(step.shape)} for "
-                f"`{name}`, where there is {there}."
-            )

@@ -102,21 +102,16 @@ def transposed(module: nn.Module) -> bool:
 def _applies_weight(module: nn.Module) -> bool:
     if isinstance(module, NORMALISERS):
         return False
-    own = (*module.parameters(recurse=False), *_parametrised(module))
+    inside = getattr(module, "parametrizations", None)
+    own = [*module.parameters(recurse=False)]
+    own += inside.parameters() if isinstance(inside, nn.Module) else ()
     alone = all(
-        isinstance(child, nn.Identity) or not any(p.ndim >= 2 for p in child.parameters())
-        for child in _children(module)
+        name == "parametrizations"
+        or isinstance(child, nn.Identity)
+        or not any(p.ndim >= 2 for p in child.parameters())
+        for name, child in module.named_children()
     )
     return alone and any(p.ndim >= 2 and p.is_floating_point() for p in own)
-
-
-def _parametrised(module: nn.Module) -> tuple[nn.Parameter, ...]:
-    inside = getattr(module, "parametrizations", None)
-    return tuple(inside.parameters()) if isinstance(inside, nn.Module) else ()
-
-
-def _children(module: nn.Module) -> list[nn.Module]:
-    return [child for name, child in module.named_children() if name != "parametrizations"]
 
 
 Statistics = tuple[Tensor, Tensor]
@@ -162,7 +157,11 @@ def _replayed(module: nn.Module, x: Tensor, mean: Tensor, variance: Tensor) -> T
     """
     assert isinstance(module, _BatchNorm)
     if own_kind(module):
-        return _affine(module, _standardised(module, x, mean, variance))
+        y = _standardised(module, x, mean, variance)
+        shape = [1, -1] + [1] * (y.ndim - 2)
+        if module.weight is not None:
+            y = y * module.weight.view(shape)
+        return y if module.bias is None else y + module.bias.view(shape)
     kept = module.running_mean, module.running_var, module.training
     try:
         module.running_mean, module.running_var, module.training = mean, variance, False
@@ -247,14 +246,6 @@ def _standardised(module: nn.Module, x: Tensor, mean: Tensor, variance: Tensor) 
     return (x - mean.view(shape)) / (variance + module.eps).sqrt().view(shape)
 
 
-def _affine(module: nn.Module, x: Tensor) -> Tensor:
-    assert isinstance(module, _BatchNorm)
-    shape = [1, -1] + [1] * (x.ndim - 2)
-    if module.weight is not None:
-        x = x * module.weight.view(shape)
-    return x if module.bias is None else x + module.bias.view(shape)
-
-
 # ------------------------------------------------------------------------------
 # What layers read and write while a model runs.
 
@@ -295,10 +286,6 @@ def is_repeated(site: str) -> bool:
     """Whether it is not the first call of its module."""
     found = SECOND.search(site)
     return found is not None and int(found[1]) > 1
-
-
-def _site(name: str, count: int) -> str:
-    return name if count == 1 and not SECOND.search(name) else f"{name}#{count}"
 
 
 def _version(tensor: Tensor) -> int:
@@ -371,7 +358,8 @@ def _keep(
         tape.counts[name] += 1
         count = tape.counts[name]
         kept = read.detach().clone() if copy else read.detach()
-        tape.calls.append(Call(_site(name, count), module, kept, held, _version(kept)))
+        site = name if count == 1 and not SECOND.search(name) else f"{name}#{count}"
+        tape.calls.append(Call(site, module, kept, held, _version(kept)))
     # the model goes on with a copy, so that an in-place activation cannot overwrite what was read
     passed_on = held.clone()
     if isinstance(module, nn.RNNBase) and type(output) is tuple and output[0] is wrote:
@@ -389,12 +377,9 @@ def _last_state(module: nn.RNNBase, sequence: Tensor, state: Any) -> Any:
     """
     h = state[0] if isinstance(state, tuple) else state
     steps = sequence if not module.batch_first or sequence.ndim == 2 else sequence.transpose(0, 1)
-    ends = [steps[-1]] if not module.bidirectional else [*_both_ends(steps)]
+    ends = [steps[-1]]
+    if module.bidirectional:  # forward direction after the last step, backward after the first
+        half = steps.shape[-1] // 2
+        ends = [steps[-1][..., :half], steps[0][..., half:]]
     final = torch.cat([h[: -len(ends)], torch.stack(ends)])
     return (final, *state[1:]) if isinstance(state, tuple) else final
-
-
-def _both_ends(steps: Tensor) -> tuple[Tensor, Tensor]:
-    """Forward direction after the last step, backward direction after the first."""
-    half = steps.shape[-1] // 2
-    return steps[-1][..., :half], steps[0][..., half:]

@@ -265,7 +265,15 @@ def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake
     if needed > COPIES * allowed():
         needed = _bytes(t for t in copied if spills(t))
         file = Spill(needed, COPIES) if needed else None
-    return [_keepsake(t, s, file) for t, s in zip(tensors, sums, strict=True)]
+    kept: list[Keepsake] = []
+    for t, s in zip(tensors, sums, strict=True):
+        values, alias = None, t.detach()
+        if s is None and not t.is_meta:
+            values = alias.clone() if file is None or not spills(t) else file.put(t)
+        grad = t.grad if t.is_leaf else None
+        hooks = None if t._backward_hooks is None else dict(t._backward_hooks)
+        kept.append(Keepsake(t, alias, values, s, t.is_leaf, t.requires_grad, grad, hooks))
+    return kept
 
 
 def leave_alone(kept: Sequence[Keepsake]) -> None:
@@ -282,15 +290,6 @@ def _ample(tensors: Iterable[Tensor]) -> bool:
 
 def _bytes(tensors: Iterable[Tensor]) -> int:
     return sum(t.numel() * t.itemsize for t in tensors)
-
-
-def _keepsake(t: Tensor, summed: tuple[int, ...] | None, file: Spill | None) -> Keepsake:
-    values, alias = None, t.detach()
-    if summed is None and not t.is_meta:
-        values = alias.clone() if file is None or not spills(t) else file.put(t)
-    grad = t.grad if t.is_leaf else None
-    hooks = None if t._backward_hooks is None else dict(t._backward_hooks)
-    return Keepsake(t, alias, values, summed, t.is_leaf, t.requires_grad, grad, hooks)
 
 
 def checksum(t: Tensor) -> tuple[int, ...] | None:
@@ -320,14 +319,11 @@ def _weighed(words: Tensor) -> int:
     starts = range(0, len(words), ROW * TOGETHER)
     found = words.new_zeros((), dtype=torch.int64)
     for start, part in zip(starts, parts, strict=False):
-        found += (part.long() * _weights(start, len(part), part.device)).sum()
+        # odd numbers that follow no simple rule, so that no exchange of words keeps a sum
+        k = torch.arange(start + 1, start + len(part) + 1, device=part.device, dtype=torch.int64)
+        odd = (k * 0x5851F42D4C957F2D + (k * k) * 0x14057B7EF767814F) | 1
+        found += (part.long() * odd).sum()
     return int(found)
-
-
-def _weights(start: int, n: int, device: torch.device) -> Tensor:
-    """Odd numbers that follow no simple rule, so that no exchange of words keeps a sum."""
-    k = torch.arange(start + 1, start + n + 1, device=device, dtype=torch.int64)
-    return (k * 0x5851F42D4C957F2D + (k * k) * 0x14057B7EF767814F) | 1
 
 
 def _same_place(t: Tensor, alias: Tensor) -> bool:
@@ -403,7 +399,11 @@ class Reach:
             if id(one) not in self._seen:
                 self._seen.add(id(one))
                 if isinstance(one, Tensor):
-                    self._tensor(one)
+                    self.tensors.append(one)
+                    own: Any = one.__dict__
+                    self._mapping(own) if own else self._empty.append(own)
+                    if one.is_leaf and one.grad is not None:
+                        self._left.append(one.grad)
                 elif isinstance(one, nn.Module):
                     self._module(one)
                 elif isinstance(one, dict):
@@ -419,7 +419,12 @@ class Reach:
             if found:
                 found.clear()
         for found, content in self._dicts:
-            if not _same(found, content):
+            # the same keys, in the same order, with the same objects
+            if not (
+                len(found) == len(content)
+                and all(map(is_, found.values(), content.values()))
+                and all(map(is_, found, content))
+            ):
                 found.clear()
                 found.update(content)
         for undo in self.undo:
@@ -427,13 +432,6 @@ class Reach:
 
     def _push(self, parts: Iterable[Any]) -> None:
         self._left += [part for part in parts if type(part) not in ATOMS]
-
-    def _tensor(self, one: Tensor) -> None:
-        self.tensors.append(one)
-        own: Any = one.__dict__
-        self._mapping(own) if own else self._empty.append(own)
-        if one.is_leaf and one.grad is not None:
-            self._left.append(one.grad)
 
     def _mapping(self, found: dict[Any, Any]) -> None:
         if not found:
@@ -502,14 +500,10 @@ def contents(one: Any) -> Iterator[tuple[str, Any]]:
         held = [c.cell_contents for c in one.__closure__ or () if not _empty(c)]
         yield from (("(closure)", v) for v in held if not isinstance(v, type | ModuleType))
     elif not isinstance(one, type | ModuleType | Tensor | np.ndarray | BuiltinFunctionType):
-        yield from _attributes(one)
-
-
-def _attributes(one: Any) -> Iterator[tuple[str, Any]]:
-    found = getattr(one, "__dict__", None)
-    if isinstance(found, dict):
-        yield from ((str(key), value) for key, value in found.items())
-    yield from ((k, getattr(one, k)) for k in _slots(type(one)) if hasattr(one, k))
+        found = getattr(one, "__dict__", None)
+        if isinstance(found, dict):
+            yield from ((str(key), value) for key, value in found.items())
+        yield from ((k, getattr(one, k)) for k in _slots(type(one)) if hasattr(one, k))
 
 
 def _empty(cell: CellType) -> bool:
@@ -553,15 +547,6 @@ def _set(by: Callable[[Tensor], Any], state: Tensor) -> None:
     by(state)
 
 
-def _same(found: Mapping[Any, Any], content: Mapping[Any, Any]) -> bool:
-    """The same keys, in the same order, with the same objects."""
-    return (
-        len(found) == len(content)
-        and all(map(is_, found.values(), content.values()))
-        and all(map(is_, found, content))
-    )
-
-
 def _restore_sequence(found: Any, content: Any) -> None:
     if len(found) == len(content) and all(map(is_, found, content)):
         return
@@ -599,7 +584,13 @@ def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
         weights: Whether parameters and gradients get their values back too.
     """
     reach = thing if isinstance(thing, Reach) else Reach(thing)
-    kept, runs = _kept(reach, weights=weights), RUNS.count
+    own = [p for m in reach.modules for p in m.parameters(recurse=False)]
+    steady = {id(t) for p in own for t in (p, p.grad if p.is_leaf else None)}
+    fluid = frozenset(id(t) for t in reach.tensors if id(t) not in steady)
+    kept, runs = (
+        keepsakes([t for t in reach.tensors if weights or id(t) in fluid], fluid),
+        RUNS.count,
+    )
     try:
         yield
     finally:
@@ -626,13 +617,6 @@ def uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if came:
             before(*came[-1])
-
-
-def _kept(reach: Reach, *, weights: bool) -> list[Keepsake]:
-    own = [p for m in reach.modules for p in m.parameters(recurse=False)]
-    steady = {id(t) for p in own for t in (p, p.grad if p.is_leaf else None)}
-    fluid = frozenset(id(t) for t in reach.tensors if id(t) not in steady)
-    return keepsakes([t for t in reach.tensors if weights or id(t) in fluid], fluid)
 
 
 def every(undos: Sequence[Undo]) -> None:
@@ -696,14 +680,14 @@ def settings() -> list[Undo]:
         *(_attribute(place, name) for place, name in ATTRIBUTES),
         *(_hooks(found) for found in GLOBAL_HOOKS),
         _default_device(),
-        _numpy(),
-        _python(),
+        partial(np.random.set_state, np.random.get_state()),
+        partial(random.setstate, random.getstate()),
     ]
 
 
 def _pair(get: Callable[[], Any], put: Callable[[Any], Any]) -> Undo:
     before = get()
-    return lambda: None if get() == before else _call(put, before)
+    return lambda: None if get() == before else put(before)
 
 
 def _attribute(place: Any, name: str) -> Undo:
@@ -727,20 +711,6 @@ def _default_device() -> Undo:
     before = get()
     to = None if before is None else before.device
     return lambda: None if get() is before else torch.set_default_device(to)
-
-
-def _numpy() -> Undo:
-    before = np.random.get_state()
-    return lambda: np.random.set_state(before)
-
-
-def _python() -> Undo:
-    before = random.getstate()
-    return lambda: random.setstate(before)
-
-
-def _call(put: Callable[[Any], Any], value: Any) -> None:
-    put(value)
 
 
 # what is held still belongs to all threads of the process: modes, hooks, random states, flags

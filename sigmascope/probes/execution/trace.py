@@ -101,8 +101,10 @@ class _Made:
     def settle(self) -> None:
         """Let go of the copy of what a weight wrote, where nothing has written into that since."""
         now = self.origin()
-        if now is not None and self.value is not None and _same(self.value, now):
-            self.value = now.detach()
+        if now is not None and self.value is not None:
+            dense = self.value.layout == torch.strided and not self.value.is_nested
+            if dense and torch.equal(self.value, now):
+                self.value = now.detach()
 
     @property
     def read(self) -> list["_Part"]:
@@ -199,16 +201,16 @@ def faithful(model: nn.Module, ending: Tail | None) -> Tail:
         again = [ending(ending.start)]
         ending(OTHER * ending.start + 1)  # what remembers it gives something else afterwards
         again.append(ending(ending.start))
-    if not all(_alike(one, ending.output) for one in again):
+    if not all(
+        one.shape == ending.output.shape
+        and torch.allclose(one, ending.output, rtol=1e-3, equal_nan=True)
+        for one in again
+    ):
         raise Refusal(
             "The operations behind the last weight must give the output when they are run again, "
             "got another one. An operation there keeps a state, or draws random numbers."
         )
     return ending
-
-
-def _alike(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and torch.allclose(one, other, rtol=1e-3, equal_nan=True)
 
 
 class LastWeight(TorchFunctionMode):
@@ -306,11 +308,6 @@ def _closings(last: _Part) -> set[str]:
         else:
             left += [part.of for part in made.read]
     return found
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    dense = one.layout == torch.strided and not one.is_nested
-    return dense and torch.equal(one, other)
 
 
 def _word(made: _Made) -> str:
@@ -592,7 +589,10 @@ class Outside(DispatchMode):
         others = [t for t, p in zip(read, places, strict=True) if p not in self._data]
         names = frozenset[str]().union(*(self._names.get(storage_of(t), ()) for t in others))
         if data and self._depth == 0:
-            self._note(func, others, names)
+            product = func.__name__.split(".")[0] in PRODUCTS
+            self.found |= dict.fromkeys(sorted(names if product else names & self._parameters))
+            if product and not names and any(is_matrix(t) for t in others):
+                self.found[FIXED] = None
         # whether an operation takes no numbers from what it reads, only its size and kind
         name = func.__name__.split(".")[0]
         fed = not (name.startswith("new_") or name.endswith("_like")) and any(
@@ -603,24 +603,15 @@ class Outside(DispatchMode):
             fresh = place not in places
             self._fed.add(place) if fed else fresh and self._fed.discard(place)
             made = fresh and self._depth > 0 and bool(names)  # by a layer, and recorded there
-            self._keep(place, data or made, names, fresh=fresh)
+            # what an operation wrote comes from what it read; a view also from what it looks at
+            if fresh:  # memory of what is gone may be used again
+                self._data.discard(place)
+                self._names.pop(place, None)
+            if data or made:
+                self._data.add(place)
+            elif names:
+                self._names[place] = names | self._names.get(place, frozenset())
         return out
-
-    def _note(self, func: Callable[..., Any], others: list[Tensor], names: frozenset[str]) -> None:
-        product = func.__name__.split(".")[0] in PRODUCTS
-        self.found |= dict.fromkeys(sorted(names if product else names & self._parameters))
-        if product and not names and any(is_matrix(t) for t in others):
-            self.found[FIXED] = None
-
-    def _keep(self, place: int, data: bool, names: frozenset[str], *, fresh: bool) -> None:
-        """What an operation wrote comes from what it read; a view also from what it looks at."""
-        if fresh:  # memory of what is gone may be used again
-            self._data.discard(place)
-            self._names.pop(place, None)
-        if data:
-            self._data.add(place)
-        elif names:
-            self._names[place] = names | self._names.get(place, frozenset())
 
 
 def storage_of(tensor: Tensor) -> int:

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from sigmascope.gate import Refusal
 from sigmascope.linalg import sums
-from sigmascope.probes.execution.layers import Call, rounding, transposed
+from sigmascope.probes.execution.layers import rounding, transposed
 from sigmascope.probes.execution.refusals import Unsplit, explaining
 from sigmascope.probes.jacobian.adjoints import acts_as_linear
 from sigmascope.probes.samples import mapped, tensors
@@ -94,7 +94,12 @@ def last_gradients(run: Taped, pull: Tensor | None = None) -> LastGradients:
     if delta is None:
         raise Unsplit(f"the loss does not depend on what the last layer `{last.site}` writes")
     x, d = run.scene.split(last.input), run.scene.split(delta)
-    if x is None or d is None or not _covered(last):
+    applies = not isinstance(last.module, nn.Embedding) and not transposed(last.module)
+    if (
+        x is None
+        or d is None
+        or not (applies and acts_as_linear(last.module, last.input, last.output.detach()))
+    ):
         kind = type(last.module).__name__
         raise Unsplit(f"the gradient of {kind}, the last layer, cannot be taken sample by sample")
     grads = _per_unit(last.module, x.double(), d.double())
@@ -109,11 +114,6 @@ def collinearity(parts: Sequence[LastGradients]) -> Collinearity:
     rows = torch.cat(kept) if kept else None
     pairs, least, mean, zero = _compared(torch.cat([p.grads for p in parts]))
     return Collinearity(first.site, pairs, least, mean, zero, rows, first.error)
-
-
-def _covered(last: Call) -> bool:
-    applies = not isinstance(last.module, nn.Embedding) and not transposed(last.module)
-    return applies and acts_as_linear(last.module, last.input, last.output.detach())
 
 
 def _per_unit(module: nn.Module, x: Tensor, d: Tensor) -> Float64[Tensor, "n units inputs"]:
@@ -226,7 +226,15 @@ def mixing(scene: Scene, whole: Whole) -> str:
         return ""
     halves = _halves(scene.count)
     fine = min(rounding(before.dtype, ROUNDINGS), COARSE)
-    again = _elsewhere(halves[0][0], scene.count)
+    # samples to run again, in places that they did not have, and without the others; two samples
+    # can have only one of both, and where they trade places nothing is missing
+    half = halves[0][0]
+    if scene.count == 2:
+        again = torch.tensor([1]), torch.tensor([1, 0])
+    elif scene.count < FEW:
+        again = (torch.arange(scene.count - len(half), scene.count).flip(0),)
+    else:
+        again = (half.sort().values.roll(-1),)
     asked = NumbersAsked()
     if not whole.leaks and all(
         _same(before, _alone(scene, rows, asked), rows, fine) for rows in again
@@ -330,18 +338,6 @@ def extent(scene: Scene, rows: Tensor) -> Extent:
     spread = float((rows.double() - rows.double().mean(0)).square().mean().sqrt())
     moved = float((a - b).square().mean().sqrt())
     return Extent(moved / spread if spread > 0 else 0.0, compares)
-
-
-def _elsewhere(half: Tensor, count: int) -> tuple[Tensor, ...]:
-    """Samples to run again, in places that they did not have, and without the others.
-
-    Two samples can have only one of both; where they trade places nothing is missing.
-    """
-    if count == 2:
-        return torch.tensor([1]), torch.tensor([1, 0])
-    if count < FEW:
-        return (torch.arange(count - len(half), count).flip(0),)
-    return (half.sort().values.roll(-1),)
 
 
 def _outputs(scene: Scene, rows: Tensor, mode: NumbersAsked | None = None) -> Tensor | None:

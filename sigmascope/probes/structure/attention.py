@@ -115,7 +115,11 @@ class Attentions(TorchFunctionMode):
                 self.found.append(AttentionWeights(_place(), over, dims[0], gap))
             return
         parts = (left, right)
-        if all(t.requires_grad and not _is_parameter(t) for t in parts):
+        if all(
+            t.requires_grad
+            and not (isinstance(t, nn.Parameter) or isinstance(t._base, nn.Parameter))
+            for t in parts
+        ):
             self._scores[id(out)] = out
 
 
@@ -135,10 +139,6 @@ def _summed(terms: Sequence[str], k: int, t: Tensor) -> list[int]:
     if not terms:
         return [-2 if k else -1]
     return [i - t.ndim for i, letter in enumerate(terms[k]) if letter not in terms[-1]]
-
-
-def _is_parameter(t: Tensor) -> bool:
-    return isinstance(t, nn.Parameter) or isinstance(t._base, nn.Parameter)
 
 
 def _place() -> str:
