@@ -1,6 +1,6 @@
 """How singular values move with the matrix."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import scipy
@@ -112,7 +112,13 @@ def skip_trajectory(M: Float[Tensor, "n n"], rhos: Sequence[float]) -> SkipTraje
             "of the skip connection, e.g. [0, 0.5, 1]."
         )
     M = M.detach().double().cpu()
-    found = list(_followed(M, at.tolist()))
+    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    # values, slopes and whether they are simple, in the order of the branches
+    strengths = at.tolist()
+    held, last = _Frame.of(M, strengths[0]), strengths[0]
+    for rho in strengths:
+        held, last = _matched(M, held, _Frame.of(M, rho), last, rho, HALVINGS), rho
+        found.append((held.sigma, (held.left * held.right).sum(0), _simple(held.sigma, GAP)))
     sigma, slope, simple = (torch.stack(part) for part in zip(*found, strict=True))
     return SkipTrajectory(at, sigma, slope.where(simple, torch.nan), simple)
 
@@ -146,14 +152,6 @@ class _Frame:
             U, _, Vh = torch.linalg.svd(toward)
             left[:, of], right[:, of] = left[:, of] @ (U @ Vh), right[:, of] @ (U @ Vh)
         return _Frame(left, self.sigma, right)
-
-
-def _followed(M: Tensor, rhos: list[float]) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Values, slopes and whether they are simple, in the order of the branches."""
-    held, last = _Frame.of(M, rhos[0]), rhos[0]
-    for rho in rhos:
-        held, last = _matched(M, held, _Frame.of(M, rho), last, rho, HALVINGS), rho
-        yield held.sigma, (held.left * held.right).sum(0), _simple(held.sigma, GAP)
 
 
 def _matched(M: Tensor, a: _Frame, b: _Frame, low: float, high: float, halvings: int) -> _Frame:

@@ -545,7 +545,25 @@ def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
         Johnstone 2001; Ma 2012; Hong, Sheng & Dobriban 2020.
     """
     left, found, excess = _found(s, energy, signs)
-    return _told(s, energy, left, found, signs.baseline, excess)
+    count, level, edge = found
+    how = f"{s.how}, Tracy-Widom {QUANTILE:g}"
+    how += f" x {excess:.3g} for the entries" if excess > 1 else ""
+    if s.complete:
+        rest = float(s.low[count:].square().sum()), float(s.high[count:].square().sum())
+    else:
+        rest = energy.low - float(s.high[:count].square().sum()), left.without(count)
+    entries = (s.shape[0] - count) * (s.shape[1] - count)
+    low, high = (math.sqrt(max(end, 0.0) / entries) for end in rest)
+    whole = count < min(s.shape) // 2
+    return Noise(
+        Estimate(level, min(low, level), max(high, level), s.how, s.risk),
+        Estimate.exactly(edge, how=how),
+        _count(s, rest[1], count, edge, how),
+        _share(s, energy, count),
+        _distance(s, count, level) if s.complete and whole and level > 0 else None,
+        signs.baseline,
+        whole,
+    )
 
 
 def has_spikes(s: Spectrum, count: int, *, energy: Estimate, signs: RandomSigns) -> bool:
@@ -652,38 +670,6 @@ def _edge(shape: tuple[int, int], k: int, rest: float, excess: float) -> tuple[f
     level = math.sqrt(rest / (m * n))
     law = wishart_edge(m, n)
     return level, level * excess * math.sqrt(law.centre + law.scale * _quantile())
-
-
-def _told(
-    s: Spectrum,
-    energy: Estimate,
-    left: Left,
-    found: tuple[int, float, float],
-    baseline: Estimate,
-    excess: float,
-) -> Noise:
-    count, level, edge = found
-    how = f"{s.how}, Tracy-Widom {QUANTILE:g}"
-    how += f" x {excess:.3g} for the entries" if excess > 1 else ""
-    rest = _rest_ends(s, energy, left, count)
-    entries = (s.shape[0] - count) * (s.shape[1] - count)
-    low, high = (math.sqrt(max(end, 0.0) / entries) for end in rest)
-    whole = count < min(s.shape) // 2
-    return Noise(
-        Estimate(level, min(low, level), max(high, level), s.how, s.risk),
-        Estimate.exactly(edge, how=how),
-        _count(s, rest[1], count, edge, how),
-        _share(s, energy, count),
-        _distance(s, count, level) if s.complete and whole and level > 0 else None,
-        baseline,
-        whole,
-    )
-
-
-def _rest_ends(s: Spectrum, energy: Estimate, left: Left, count: int) -> tuple[float, float]:
-    if s.complete:
-        return float(s.low[count:].square().sum()), float(s.high[count:].square().sum())
-    return energy.low - float(s.high[:count].square().sum()), left.without(count)
 
 
 def _count(s: Spectrum, rest: float, count: int, edge: float, how: str) -> Estimate:
@@ -805,7 +791,8 @@ def _fit(logs: Float64[Tensor, "b n"]) -> tuple[Tensor, Tensor, Tensor]:
     n = logs.shape[1]
     sums = logs.cumsum(1)
     found: list[tuple[Tensor, Tensor]] = []
-    lengths = _lengths(n)
+    spaced = torch.logspace(0, 1, THRESHOLDS, base=n / SHORTEST, dtype=torch.float64) * SHORTEST
+    lengths = sorted({min(n, round(float(k))) for k in spaced})
     middles = torch.arange(n, dtype=logs.dtype) + 0.5
     for k in lengths:
         least = logs[:, k - 1 : k]
@@ -819,11 +806,6 @@ def _fit(logs: Float64[Tensor, "b n"]) -> tuple[Tensor, Tensor, Tensor]:
     slopes = torch.stack([slope for slope, _ in found], dim=1).gather(1, best)[:, 0]
     tails = torch.tensor(lengths)[best[:, 0]]
     return 1 + slopes, tails, distances.gather(1, best)[:, 0]
-
-
-def _lengths(n: int) -> list[int]:
-    spaced = torch.logspace(0, 1, THRESHOLDS, base=n / SHORTEST, dtype=torch.float64) * SHORTEST
-    return sorted({min(n, round(float(k))) for k in spaced})
 
 
 def _samples(

@@ -136,21 +136,17 @@ def stable_rank(s: Spectrum | Float[Tensor, "m n"]) -> Estimate:
         Rudelson & Vershynin 2007, section 1.
     """
     if isinstance(s, Tensor):
-        return _stable_rank_of_matrix(s)
+        energy, top = frobenius_norm(s), spectral_norm(s)
+        require_nonzero(top.value, (s.shape[0], s.shape[1]), asked="stable_rank")
+        inside = lambda ratio: min(max(ratio**2, 1.0), float(min(s.shape)))
+        high = inside(energy.high / top.low) if top.low > 0 else float(min(s.shape))
+        value, low = inside(energy.value / top.value), inside(energy.low / top.high)
+        return Estimate(value, low, high, top.how, top.risk)
     low, sigma, high = _box(s, asked="stable_rank")
     value = sigma.square().sum().item()
     least = 1 + (low[1:] / high[0]).square().sum().item()
     most = 1 + (torch.minimum(high[1:], high[0]) / low[0]).square().sum().item()
     return _clamped(s, value, least, most)
-
-
-def _stable_rank_of_matrix(A: Float[Tensor, "m n"]) -> Estimate:
-    energy, top = frobenius_norm(A), spectral_norm(A)
-    require_nonzero(top.value, (A.shape[0], A.shape[1]), asked="stable_rank")
-    inside = lambda ratio: min(max(ratio**2, 1.0), float(min(A.shape)))
-    high = inside(energy.high / top.low) if top.low > 0 else float(min(A.shape))
-    value, low = inside(energy.value / top.value), inside(energy.low / top.high)
-    return Estimate(value, low, high, top.how, top.risk)
 
 
 def effective_rank(s: Spectrum) -> Estimate:

@@ -257,19 +257,13 @@ def _bracket(S: Float64[Tensor, "d d"], tau: float) -> tuple[int, int]:
     for _ in range(TRIES):
         most, error_below = _reaching(S, tau - delta)
         least, error_above = _reaching(S, tau + delta)
-        error = _rounding(d) * (max(error_below, error_above) + norm + delta)
+        # times the share of `‖ |A| + |L||D||Lᵀ| ‖` by which the factors of order `d` are off.
+        # Higham's bound is `d eps`; `√d` for `d` as roundings walk at random (Higham & Mary 2019).
+        error = 8 * math.sqrt(d) * EPS * (max(error_below, error_above) + norm + delta)
         if error <= delta:
             return most, least
         delta = 2 * error
     return d, 0
-
-
-def _rounding(d: int) -> float:
-    """Share of `‖ |A| + |L||D||Lᵀ| ‖` by which the factors of a matrix of order `d` are off.
-
-    Higham's bound is `d eps`; `√d` for `d` as roundings walk at random (Higham & Mary 2019).
-    """
-    return 8 * math.sqrt(d) * EPS
 
 
 def _reaching(S: Float64[Tensor, "d d"], shift: float) -> tuple[int, float]:
@@ -426,7 +420,12 @@ def spectrum(
         A = A.detach()
     route = settled(A, route)
     if route == "free":
-        return _free(A, steps, generator)
+        m, n = A.shape
+        steps = min(m, n, 64 if steps is None else steps)
+        require_steps(steps)
+        sigma, low, high, risk = golub_kahan(A, steps=steps, generator=generator)
+        how = f"golub-kahan(steps={steps})"
+        return _within_range(Spectrum(sigma, (m, n), how, low, high, risk))
     dense = A if isinstance(A, Tensor) else A.dense().detach()
     if not isinstance(A, Tensor):
         require_matrix(dense, name="A.dense()")
@@ -463,15 +462,6 @@ def _exact(stack: Tensor, how: str) -> list[Spectrum]:
     return [
         _within_range(Spectrum(sigma[i], (m, n), how, low[i], high[i])) for i in range(len(stack))
     ]
-
-
-def _free(A: Tensor | Operator, steps: int | None, generator: torch.Generator | None) -> Spectrum:
-    m, n = A.shape
-    steps = min(m, n, 64 if steps is None else steps)
-    require_steps(steps)
-    sigma, low, high, risk = golub_kahan(A, steps=steps, generator=generator)
-    how = f"golub-kahan(steps={steps})"
-    return _within_range(Spectrum(sigma, (m, n), how, low, high, risk))
 
 
 def _within_range(s: Spectrum) -> Spectrum:

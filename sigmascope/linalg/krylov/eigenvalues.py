@@ -248,28 +248,24 @@ def extreme_eigenvalues(
             f"`count` must be from 1 to the {A.steps} steps that were taken, got {count}. Ask for "
             "fewer, or spend more steps."
         )
-    return _ends(A, count, risk)
-
-
-def _ends(space: Krylov, count: int, risk: float) -> Ends:
-    values, vectors, residuals = space.ritz()
-    slack = space.rounding
-    beyond = [_beyond(values, space, risk), _beyond(-values.flip(0), space, risk)]
-    risk = 0.0 if space.complete else risk
+    values, vectors, residuals = A.ritz()
+    slack = A.rounding
+    beyond = [_beyond(values, A, risk), _beyond(-values.flip(0), A, risk)]
+    risk = 0.0 if A.complete else risk
     above, below = [], []
     for i in range(count):
         theta, r = values[-1 - i].item(), residuals[-1 - i].item()
-        high = theta + slack if space.complete else values[-1].item() + beyond[0] + slack
-        above.append(Estimate(theta, theta - slack, high, _how(space, r), risk))
+        high = theta + slack if A.complete else values[-1].item() + beyond[0] + slack
+        above.append(Estimate(theta, theta - slack, high, _how(A, r), risk))
         theta, r = values[i].item(), residuals[i].item()
-        low = theta - slack if space.complete else values[0].item() - beyond[1] - slack
-        below.append(Estimate(theta, low, theta + slack, _how(space, r), risk))
-    inside = vectors.to(space.basis.device)
+        low = theta - slack if A.complete else values[0].item() - beyond[1] - slack
+        below.append(Estimate(theta, low, theta + slack, _how(A, r), risk))
+    inside = vectors.to(A.basis.device)
     return Ends(
         tuple(above),
         tuple(below),
-        space.basis @ inside[:, -count:].flip(1),
-        space.basis @ inside[:, :count],
+        A.basis @ inside[:, -count:].flip(1),
+        A.basis @ inside[:, :count],
     )
 
 

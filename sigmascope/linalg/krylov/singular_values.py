@@ -273,7 +273,12 @@ def golub_kahan(
     high[0] = _top(theta[0].item() + slack.item(), steps, min(operator.shape))
     risk = RISK if high[0].isfinite() else 0.0
     if isinstance(A, Tensor):
-        high = torch.minimum(high, _left_over(A, theta - slack, top) + slack)
+        sure = theta - slack
+        total = torch.linalg.vector_norm(A.detach().double() / top).cpu().square()
+        taken = sure.clamp_min(0).square().cumsum(0) - sure.clamp_min(0).square()
+        high = torch.minimum(
+            high, (total * (1 + A.numel() * 2.0**-52) - taken).clamp_min(0).sqrt() + slack
+        )
     high = torch.maximum(high.cummin(0).values, theta)
     return theta * top, low, high * top, risk
 
@@ -301,12 +306,6 @@ def _top(theta: float, steps: int, dimension: int) -> float:
     """
     missed = (math.log(1.648 * math.sqrt(dimension) / RISK) / (2 * steps - 1)) ** 2
     return theta / math.sqrt(1 - missed) if missed < 1 else math.inf
-
-
-def _left_over(A: Tensor, theta: Tensor, top: float) -> Tensor:
-    total = torch.linalg.vector_norm(A.detach().double() / top).cpu().square()
-    taken = theta.clamp_min(0).square().cumsum(0) - theta.clamp_min(0).square()
-    return (total * (1 + A.numel() * 2.0**-52) - taken).clamp_min(0).sqrt()
 
 
 def _bidiagonal(

@@ -235,10 +235,7 @@ def spectral_density(
         require_samples(samples)
         many = 1 if steps >= A.shape[0] else samples
         A = [krylov_space(A, steps=steps, generator=generator) for _ in range(many)]
-    return _density(A, risk)
-
-
-def _density(spaces: Sequence[Krylov], risk: float) -> Density:
+    spaces = A
     n, steps = spaces[0].basis.shape
     if not spaces[0].complete and any(s.random < 1 or s.basis.shape != (n, steps) for s in spaces):
         raise ValueError(
@@ -348,7 +345,10 @@ def sampled_frobenius_norm(
     """Frobenius norm of an operator, from the mean of `‖A x‖²` over normal vectors `x`."""
     require_sampling(samples, risk)
     if samples >= A.shape[1]:
-        lengths = _lengths(A.dense().detach().double())
+        columns = A.dense().detach().double()
+        largest = columns.abs().amax(0)
+        safe = torch.where(largest > 0, largest, 1)
+        lengths = largest * torch.linalg.vector_norm(columns / safe, dim=0)
         top = lengths.amax().item() or 1.0
         square = (lengths / top).square().sum().item()
         low, high, how, risk = square, square, "exact", 0.0
@@ -433,12 +433,6 @@ def normal_vectors(A: Operator, count: int, generator: torch.Generator | None) -
     device = A.like.device if generator is None else generator.device
     drawn = torch.randn(A.shape[1], count, generator=generator, device=device, dtype=torch.float64)
     return drawn.to(A.like.device, A.like.dtype)
-
-
-def _lengths(columns: Float64[Tensor, "m k"]) -> Float64[Tensor, " k"]:
-    top = columns.abs().amax(0)
-    safe = torch.where(top > 0, top, 1)
-    return top * torch.linalg.vector_norm(columns / safe, dim=0)
 
 
 # ------------------------------------------------------------------------------
