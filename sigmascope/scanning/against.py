@@ -61,14 +61,18 @@ def candidates(
     by_shape: dict[tuple[int, int], list[Task]] = defaultdict(list)
     for task in tasks:
         if task.index in sketches and isinstance(task.cut, Cut):
-            by_shape[_sides(task)].append(task)
+            rows, cols = task.matrix.shape
+            by_shape[min(rows, cols), max(rows, cols)].append(task)
     found: list[MatrixPair] = []
     stride = max((task.index for task in tasks), default=0) + 1
     for some in by_shape.values():
         for one, other in _alike(torch.stack([sketches[task.index] for task in some])):
             first, second = some[one], some[other]
+            site = f"{first.matrix.site} = {second.matrix.site}"
+            work = 64.0 * first.matrix.rows * first.matrix.cols
             # the same whichever others there are, for a scan that is gone on with finds more
-            found.append(_pair(first, second, start + first.index * stride + second.index))
+            index, wanted = start + first.index * stride + second.index, frozenset({q.COPY_COSINE})
+            found.append(MatrixPair(index, "copy", site, (first, second), wanted, work))
     return found
 
 
@@ -82,17 +86,6 @@ def _alike(rows: Tensor) -> Iterator[tuple[int, int]]:
         like &= torch.arange(start + len(block)) < torch.arange(start, start + len(block))[:, None]
         for i in like.any(1).nonzero()[:, 0].tolist():
             yield int(like[i].double().argmax()), start + i
-
-
-def _sides(task: Task) -> tuple[int, int]:
-    rows, cols = task.matrix.shape
-    return min(rows, cols), max(rows, cols)
-
-
-def _pair(one: Task, other: Task, index: int) -> MatrixPair:
-    site = f"{one.matrix.site} = {other.matrix.site}"
-    work = 64.0 * one.matrix.rows * one.matrix.cols
-    return MatrixPair(index, "copy", site, (one, other), frozenset({q.COPY_COSINE}), work)
 
 
 # ------------------------------------------------------------------------------
@@ -269,7 +262,12 @@ def meet(pair: MatrixPair, one: MapEnds, other: MapEnds) -> Iterator[Item]:
     apart = float((made - read).abs().sum()) / total
     gap = (len(made) + len(one.reads) + len(other.writes) + 8) * EPS  # of each sum, of the total
     imbalance = Estimate.within(apart, 2 * gap).at_least(0.0).at_most(1.0)
-    alignment = _squared_cosine((one.writes, one.off), (other.reads, other.off))
+    cosine = min(abs(float(one.writes @ other.reads)), 1.0)
+    angle, off = math.acos(cosine), math.asin(one.off) + math.asin(other.off)
+    least, most = max(angle - off, 0.0), min(angle + off, math.pi / 2)
+    ends = sorted((math.cos(most) ** 2, cosine**2, math.cos(least) ** 2))
+    how = "leading vectors by block krylov"
+    alignment = Estimate(ends[1], ends[0], ends[2], how).at_most(1.0)
     for name, found in ((q.UNIT_IMBALANCE, imbalance), (q.ALIGNMENT, alignment)):
         if name in pair.wanted:
             yield _read(pair, name, found)
@@ -291,14 +289,6 @@ def hold(pair: MatrixPair, A: Float[Tensor, "_ _"], B: Float[Tensor, "_ _"]) -> 
     for item in _copies(pair, A, B) if pair.kind == "copy" else _change(pair, A, B):
         if not isinstance(item, Reading) or item.quantity in pair.wanted:
             yield in_unit(item, power)
-
-
-def _squared_cosine(one: tuple[Tensor, float], other: tuple[Tensor, float]) -> Estimate:
-    cosine = min(abs(float(one[0] @ other[0])), 1.0)
-    angle, off = math.acos(cosine), math.asin(one[1]) + math.asin(other[1])
-    least, most = max(angle - off, 0.0), min(angle + off, math.pi / 2)
-    ends = sorted((math.cos(most) ** 2, cosine**2, math.cos(least) ** 2))
-    return Estimate(ends[1], ends[0], ends[2], "leading vectors by block krylov").at_most(1.0)
 
 
 def _copies(pair: MatrixPair, A: Tensor, B: Tensor) -> Iterator[Item]:

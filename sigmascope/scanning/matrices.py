@@ -535,19 +535,21 @@ def found_in(
             checkpoint.config.get("model_type"),
         )
         families = (*(kind for kind in kinds if isinstance(kind, str)), *turned)
-        why = unasked(stored.name, only, skip) or _tied(stored, seen)
+        why = unasked(stored.name, only, skip)
+        if not why:
+            first = seen.setdefault(stored.key(), stored.name)
+            tied = first != stored.name
+            why = f"the same numbers in the file as {first}: tied" if tied else ""
         rule = rule_for(stored.name, families, len(stored.shape), table)
         some = why or _pieces(stored, rule, checkpoint.config, shapes)
         if isinstance(some, str):
             out.append(Skipped(stored.name, "tensor", some))
             continue
         some = by_head(some, heads_of(stored.name, checkpoint.config)) if heads else some
-        found += [(stored, _noted(stored, piece)) for piece in some]
+        if NORMAL.search(stored.name):
+            some = [replace(piece, note=piece.note or NORMALISED) for piece in some]
+        found += [(stored, piece) for piece in some]
     return found, out
-
-
-def _noted(stored: Stored, piece: Piece) -> Piece:
-    return replace(piece, note=piece.note or NORMALISED) if NORMAL.search(stored.name) else piece
 
 
 def require_named(checkpoint: Checkpoint, only: Sequence[str]) -> None:
@@ -575,11 +577,6 @@ def unasked(name: str, only: Sequence[str], skip: Sequence[str]) -> str:
     if only and not any(fnmatchcase(name, pattern) for pattern in only):
         return "not asked for (--only)"
     return "left out as asked (--skip)" if any(fnmatchcase(name, p) for p in skip) else ""
-
-
-def _tied(stored: Stored, seen: dict[Any, str]) -> str:
-    first = seen.setdefault(stored.key(), stored.name)
-    return "" if first == stored.name else f"the same numbers in the file as {first}: tied"
 
 
 def _pieces(

@@ -132,33 +132,27 @@ def operator_spectrum(kernel: Float[Tensor, "out in *taps"], grid: int) -> Spect
         Sedghi, Gupta & Long 2019, Theorem 6.
     """
     dims = kernel.ndim - 2
-    folded = _folded(kernel.double(), grid)
+    # around the grid taps beyond its end come back to its beginning
+    folded = kernel.double()
+    for dim in range(2, kernel.ndim):
+        before, size = folded, folded.shape[dim]
+        folded = before.new_zeros(*before.shape[:dim], grid, *before.shape[dim + 1 :])
+        folded.index_add_(dim, torch.arange(size) % grid, before)
     symbol = torch.fft.fftn(folded, dim=tuple(range(2, kernel.ndim)))
     blocks = symbol.flatten(2).permute(2, 0, 1)
     rows, cols = kernel.shape[:2]
     depthwise = cols == 1 and rows > 1
-    sigma = blocks.abs().flatten() if depthwise else _solved(blocks)
+    if depthwise:
+        sigma = blocks.abs().flatten()
+    else:
+        each = max(1, BLOCKS // (blocks.shape[1] * blocks.shape[2]))
+        sigma = torch.cat([torch.linalg.svdvals(some).flatten() for some in blocks.split(each)])
     sigma = sigma.sort(descending=True).values
     slack = 8 * max(rows, cols, grid) * 2.0**-52 * float(sigma[0])
     points = grid**dims
     shape = (points * rows, points * rows) if depthwise else (points * rows, points * cols)
     how = f"fft(periodic {'x'.join([str(grid)] * dims)} grid, stride 1)"
     return Spectrum(sigma, shape, how, (sigma - slack).clamp_min(0), sigma + slack)
-
-
-def _folded(kernel: Float64[Tensor, "out in *taps"], grid: int) -> Tensor:
-    """The kernel on the grid, around which taps beyond its end come back to its beginning."""
-    for dim in range(2, kernel.ndim):
-        size = kernel.shape[dim]
-        folded = kernel.new_zeros(*kernel.shape[:dim], grid, *kernel.shape[dim + 1 :])
-        kernel = folded.index_add_(dim, torch.arange(size) % grid, kernel)
-    return kernel
-
-
-def _solved(blocks: Tensor) -> Float64[Tensor, " k"]:
-    each = max(1, BLOCKS // (blocks.shape[1] * blocks.shape[2]))
-    found = [torch.linalg.svdvals(some).flatten() for some in blocks.split(each)]
-    return torch.cat(found)
 
 
 # ------------------------------------------------------------------------------

@@ -110,7 +110,10 @@ def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
         "spectra": _spectra(scan, at),
         "findings": leads,
         "start": (*starts, 0)[0],
-        "skipped": _skipped(scan, at),
+        "skipped": [
+            [what, why, [at.get(site, site) for site in sites]]
+            for (what, why), sites in reasons(scan.skipped).items()
+        ],
         "routes": [*routes],  # last, when all are known
     }
 
@@ -126,6 +129,11 @@ def pieces(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Html]:
     words = f"{plan.tensors} {plural(plan.tensors, 'tensor')}{f'; {left} left out' if left else ''}"
     odd = outliers(scan)[:_OUTLIERS]
     kinds = dict.fromkeys(m.kind for m in scan.matrices)
+    boxes: list[Html] = []
+    for name in ("dtype", "effort", *_ordered(seen(scan))):
+        checked = {"checked": ""} if name in _SHOWN else {}
+        box = element("input", type="checkbox", data_column=name, **checked)
+        boxes.append(element("label", box, name))
     return {
         "source": joined([plan.source]),
         "coverage": joined([f"{words}. {headline(findings) if findings else 'No findings.'}"]),
@@ -143,9 +151,7 @@ def pieces(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Html]:
         "quantities": options((name, name) for name in _ordered(seen(scan))),
         "all": joined([f"Show all {len(kinds)} kinds"]),
         "kinds": options((str(i), kind) for i, kind in enumerate(kinds)),
-        "columns": joined(
-            _box(name, shown=name in _SHOWN) for name in ("dtype", "effort", *_ordered(seen(scan)))
-        ),
+        "columns": joined(boxes),
         "between": Html("" if between else "hidden"),
         "left": missing(gone, "No tensor was left out."),
         "skipped": missing(reasons(scan.skipped), "Everything that was to be measured was."),
@@ -154,13 +160,6 @@ def pieces(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Html]:
             for key, value in {**plan.about, **scan.about}.items()
         ),
     }
-
-
-def _box(column: str, *, shown: bool) -> Html:
-    """Says whether the table has a column; what the column means is said by `scan.js`."""
-    checked = {"checked": ""} if shown else {}
-    box = element("input", type="checkbox", data_column=column, **checked)
-    return element("label", box, column)
 
 
 def _ordered(read: Columns) -> Columns:
@@ -287,11 +286,3 @@ def _lead(finding: Finding, at: Mapping[str, int]) -> dict[str, Any]:
     places += [place for each in both if each for place in (each[0], each[2])]
     read = [r.quantity for r in finding.evidence]
     return {"matrices": list(dict.fromkeys(places)), "quantities": read}
-
-
-def _skipped(scan: Scan, at: Mapping[str, int]) -> list[list[Any]]:
-    """Each reason once, with the matrices it is of by place, and other sites by name."""
-    return [
-        [what, why, [at.get(site, site) for site in sites]]
-        for (what, why), sites in reasons(scan.skipped).items()
-    ]

@@ -8,6 +8,7 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
@@ -150,13 +151,20 @@ def rate() -> float:
     """Multiplications in a second of one core, measured here on a matrix of a moderate size."""
     side = 512
     A = torch.randn(side, side, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    with one_thread():
+        best = min(_seconds(A) for _ in range(3))
+    return work_of((side, side), "full") / best
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread of torch's while the block runs."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        best = min(_seconds(A) for _ in range(3))
+        yield
     finally:
         torch.set_num_threads(threads)
-    return work_of((side, side), "full") / best
 
 
 def _seconds(A: torch.Tensor) -> float:
@@ -275,11 +283,7 @@ def meeting(matrices: Sequence[Matrix]) -> Iterator[tuple[int, int]]:
         for first, second in MEETING:
             if len(kinds[first]) == len(kinds[second]) == 1:
                 yield from _fitting(matrices, kinds[first][0], kinds[second][0])
-    yield from _chained(matrices)
-
-
-def _chained(matrices: Sequence[Matrix]) -> Iterator[tuple[int, int]]:
-    """Neighbours of a plain stack: `net.0.weight`, `net.2.weight`, …."""
+    # neighbours of a plain stack: `net.0.weight`, `net.2.weight`, …
     stacks: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for i, matrix in enumerate(matrices):
         found = NUMBERED.match(matrix.site)
@@ -328,22 +332,6 @@ def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Plann
     """
     checkpoint = opened(source)
     require_named(checkpoint, settings.only)
-    drafts, skipped = _drafts(checkpoint, settings)
-    too_large = lambda matrix: _memory(matrix) > settings.memory
-    fits = [draft for draft in drafts if not too_large(draft[0])]
-    skipped += [_too_large(matrix, settings) for matrix, _, _ in drafts if too_large(matrix)]
-    tasks = tuple(_tasks(fits, settings))
-    matrices = [task.matrix for task in tasks]
-    tasks = _paired(tasks, _pairs(tasks, settings))
-    pairs = _pairs(tasks, settings)
-    work = sum(m.work for m in matrices) + sum(pair.work for pair in pairs)
-    return PlannedWork(
-        planned(checkpoint, matrices, skipped, settings, work, workers), tasks, pairs
-    )
-
-
-def _drafts(checkpoint: Checkpoint, settings: Settings) -> tuple[list[Draft], list[Skipped]]:
-    """What is there to measure, and what is left out."""
     found, skipped = found_in(
         checkpoint,
         only=settings.only,
@@ -359,7 +347,28 @@ def _drafts(checkpoint: Checkpoint, settings: Settings) -> tuple[list[Draft], li
         names = (*adapter.B.tensors, *adapter.A.tensors)
         skipped += [Skipped(name, "tensor", why) for name in names if why]
         drafts += [] if why else [_adapted(adapter, settings)]
-    return drafts, skipped
+    too_large = lambda matrix: _memory(matrix) > settings.memory
+    fits = [draft for draft in drafts if not too_large(draft[0])]
+    skipped += [
+        Skipped(
+            matrix.site,
+            "tensor",
+            f"measuring it takes {gate.size_words(_memory(matrix))}, more than the "
+            f"{gate.size_words(settings.memory)} that a process may take (--memory)",
+        )
+        for matrix, _, _ in drafts
+        if too_large(matrix)
+    ]
+    tasks = tuple(_tasks(fits, settings))
+    matrices = [task.matrix for task in tasks]
+    # each knows whether it meets another
+    met = {task.index for pair in _pairs(tasks, settings) for task in pair.tasks}
+    tasks = tuple(replace(task, paired=task.index in met) for task in tasks)
+    pairs = _pairs(tasks, settings)
+    work = sum(m.work for m in matrices) + sum(pair.work for pair in pairs)
+    return PlannedWork(
+        planned(checkpoint, matrices, skipped, settings, work, workers), tasks, pairs
+    )
 
 
 def _tasks(drafts: Sequence[Draft], settings: Settings) -> Iterator[Task]:
@@ -402,25 +411,10 @@ def _adapted(adapter: Adapter, settings: Settings) -> Draft:
     return matrix, Product(*cuts, adapter.scaling, adapter.turned), adapter.shifted
 
 
-def _digest(matrices: Sequence[Matrix]) -> str:
-    """Changes when results would mean something else, or be numbered otherwise."""
-    words = (f"{m.site} {m.kind} {m.shape} {m.effort}" for m in matrices)
-    return hashlib.sha256("\n".join(words).encode(errors="surrogatepass")).hexdigest()
-
-
 def _memory(matrix: Matrix) -> int:
     if matrix.form == "product":
         return memory_of((1, 1), matrix.bytes, "leading")
     return memory_of(matrix.shape, matrix.bytes, matrix.effort)
-
-
-def _too_large(matrix: Matrix, settings: Settings) -> Skipped:
-    return Skipped(
-        matrix.site,
-        "tensor",
-        f"measuring it takes {gate.size_words(_memory(matrix))}, more than the "
-        f"{gate.size_words(settings.memory)} that a process may take (--memory)",
-    )
 
 
 def _pairs(tasks: Sequence[Task], settings: Settings) -> tuple[MatrixPair, ...]:
@@ -437,12 +431,6 @@ def _pairs(tasks: Sequence[Task], settings: Settings) -> tuple[MatrixPair, ...]:
     return tuple(found)
 
 
-def _paired(tasks: Sequence[Task], pairs: Sequence[MatrixPair]) -> tuple[Task, ...]:
-    """Tasks that know whether they meet another."""
-    met = {task.index for pair in pairs for task in pair.tasks}
-    return tuple(replace(task, paired=task.index in met) for task in tasks)
-
-
 def planned(
     checkpoint: Checkpoint,
     matrices: Sequence[Matrix],
@@ -456,6 +444,8 @@ def planned(
         "format": checkpoint.format,
         q.SPIKES: "flagged in noise with a chance of 1 % a matrix at most",
     }
+    # changes when results would mean something else, or be numbered otherwise
+    words = (f"{m.site} {m.kind} {m.shape} {m.effort}" for m in matrices)
     return ScanPlan(
         checkpoint.name,
         tuple(matrices),
@@ -471,7 +461,9 @@ def planned(
                 "fingerprint": checkpoint.fingerprint,
                 "against": "no",
                 **settings.words(),
-                "matrices": _digest(matrices),
+                "matrices": hashlib.sha256(
+                    "\n".join(words).encode(errors="surrogatepass")
+                ).hexdigest(),
                 "copies": "turned or opposite too",  # sketches of another kind do not compare
             }
         ),

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from statistics import median
 from typing import Any, Final
@@ -54,8 +55,15 @@ _SITE = 40
 @parts.register
 def _plan(plan: ScanPlan, screen: Screen) -> Iterator[Part]:
     """What is read, what it costs, what each kind is, what is left out."""
-    yield Text(f"{printable(plan.source)}: {_counts(plan)}.", "bold")
-    yield Text(_cost(plan))
+    many, tensors = len(plan.matrices), plan.tensors
+    of = f"{many:,} {'matrix' if many == 1 else 'matrices'}"
+    counts = f"{of} in {tensors:,} tensor{'' if tensors == 1 else 's'}, {sized(plan.bytes)} to read"
+    yield Text(f"{printable(plan.source)}: {counts}.", "bold")
+    workers = "1 process" if plan.workers == 1 else f"{plan.workers} processes"
+    yield Text(
+        f"About {lasting(plan.seconds)} of processor time, {lasting(plan.seconds / plan.workers)} "
+        f"with {workers}; at most {sized(plan.memory)} of memory each."
+    )
     if plan.about:
         yield Text(about(plan.about), "dim")
     if plan.matrices:
@@ -110,20 +118,6 @@ def shape(matrices: Sequence[Matrix]) -> str:
     return f"{rows}×{cols}{more}"
 
 
-def _counts(plan: ScanPlan) -> str:
-    matrices, tensors = len(plan.matrices), plan.tensors
-    of = f"{matrices:,} {'matrix' if matrices == 1 else 'matrices'}"
-    return f"{of} in {tensors:,} tensor{'' if tensors == 1 else 's'}, {sized(plan.bytes)} to read"
-
-
-def _cost(plan: ScanPlan) -> str:
-    workers = "1 process" if plan.workers == 1 else f"{plan.workers} processes"
-    return (
-        f"About {lasting(plan.seconds)} of processor time, {lasting(plan.seconds / plan.workers)} "
-        f"with {workers}; at most {sized(plan.memory)} of memory each."
-    )
-
-
 # ------------------------------------------------------------------------------
 # How far the matrices of a checkpoint are from those of another version.
 
@@ -143,16 +137,6 @@ def change_parts(scan: Scan, read: Columns, screen: Screen) -> Iterator[Part]:
     moved = [m for m in scan.matrices if m.site in read[_MOVED]]
     still = sum(read[_MOVED][m.site].estimate.value == 0 for m in moved)  # as `unmoved-weights`
     says = f"{len(moved) - still:,} of {len(moved):,} matrices changed."
-    yield from section("Moved", Text(says), _moved_kinds(moved, read))
-    far = lambda m: read[_MOVED][m.site].estimate.value
-    most = sorted((m for m in moved if far(m) > 0), key=far, reverse=True)
-    if most:
-        yield from section("Moved most", _most(most, read, screen))
-    if words := _directions(moved, read):
-        yield from section("Directions", *(Text(line) for line in words))
-
-
-def _moved_kinds(moved: Sequence[Matrix], read: Columns) -> Table:
     right = (
         "n",
         "change",
@@ -167,38 +151,39 @@ def _moved_kinds(moved: Sequence[Matrix], read: Columns) -> Table:
     table = grid("kind", *right, right=right)
     for kind, matrices in by_kind(moved).items():
         name = Text(shortened(printable(kind), KIND))
-        table.add_row(name, f"{len(matrices):,}", *_row(matrices, read))
-    return table
-
-
-def _row(matrices: Sequence[Matrix], read: Columns) -> Iterator[str]:
-    """How far matrices of a kind moved and turned: medians, the largest change, all intruders."""
-    yield _one(read, _MOVED, matrices)
-    yield _one(read, _MOVED, matrices, max)
-    yield _one(read, q.TURNED_CHANGE, matrices)
-    yield _one(read, q.BEST_SCALE, matrices, digits=5)
-    yield _one(read, q.CHANGE_STABLE_RANK, matrices)
-    yield _one(read, q.CHANGE_SPIKES, matrices)
-    yield _degrees(_all(read, q.LARGEST_ANGLE, matrices))
-    yield _one(read, q.INTRUDERS, matrices, sum)
-
-
-def _most(matrices: Sequence[Matrix], read: Columns, screen: Screen) -> Table:
-    right = ("change", "turned", "scale", "angle", "intruders")
-    table = grid("matrix", *right, right=right)
-    chosen, more = shortlist(matrices, MOST_MOVED, screen)
-    for m in chosen:
         table.add_row(
-            Text(shortened(printable(m.site), SITE)),
-            within(read[_MOVED][m.site].estimate),
-            _one(read, q.TURNED_CHANGE, [m]),
-            _one(read, q.BEST_SCALE, [m], digits=5),
-            _degrees(_all(read, q.LARGEST_ANGLE, [m])),
-            _one(read, q.INTRUDERS, [m]),
+            name,
+            f"{len(matrices):,}",
+            _one(read, _MOVED, matrices),
+            _one(read, _MOVED, matrices, max),
+            _one(read, q.TURNED_CHANGE, matrices),
+            _one(read, q.BEST_SCALE, matrices, digits=5),
+            _one(read, q.CHANGE_STABLE_RANK, matrices),
+            _one(read, q.CHANGE_SPIKES, matrices),
+            _degrees(_all(read, q.LARGEST_ANGLE, matrices)),
+            _one(read, q.INTRUDERS, matrices, sum),
         )
-    if more:
-        table.add_row(Text(f"{more} (--whole lists them)", "dim"))
-    return table
+    yield from section("Moved", Text(says), table)
+    far = lambda m: read[_MOVED][m.site].estimate.value
+    most = sorted((m for m in moved if far(m) > 0), key=far, reverse=True)
+    if most:
+        right = ("change", "turned", "scale", "angle", "intruders")
+        table = grid("matrix", *right, right=right)
+        chosen, more = shortlist(most, MOST_MOVED, screen)
+        for m in chosen:
+            table.add_row(
+                Text(shortened(printable(m.site), SITE)),
+                within(read[_MOVED][m.site].estimate),
+                _one(read, q.TURNED_CHANGE, [m]),
+                _one(read, q.BEST_SCALE, [m], digits=5),
+                _degrees(_all(read, q.LARGEST_ANGLE, [m])),
+                _one(read, q.INTRUDERS, [m]),
+            )
+        if more:
+            table.add_row(Text(f"{more} (--whole lists them)", "dim"))
+        yield from section("Moved most", table)
+    if words := _directions(moved, read):
+        yield from section("Directions", *(Text(line) for line in words))
 
 
 def _directions(moved: Sequence[Matrix], read: Columns) -> Iterator[str]:
@@ -267,7 +252,10 @@ def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None)
     numbers = sum(m.rows * m.cols for m in matrices)
     of = f"{len(matrices):,} {'matrix' if len(matrices) == 1 else 'matrices'}"
     size = f"{compact(numbers)} parameters, {sized(scan.plan.bytes)}"
-    yield Text(f"{printable(scan.plan.source)}: {of}, {size}{_took(scan.about)}.", "bold")
+    took = ""
+    with suppress(KeyError, ValueError):  # not every scan says how long it took
+        took = f", in {lasting(float(scan.about['seconds']))}"
+    yield Text(f"{printable(scan.plan.source)}: {of}, {size}{took}.", "bold")
     words = {k: v for k, v in {**scan.plan.about, **scan.about}.items() if k != "seconds"}
     if words:
         yield Text(about(words), "dim")
@@ -303,13 +291,6 @@ def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None)
             yield from section(f"{title}: {len(skipped):,}", *left_out(skipped, screen))
 
 
-def _took(words: Mapping[str, str]) -> str:
-    try:
-        return f", in {lasting(float(words['seconds']))}"
-    except (KeyError, ValueError):  # not every scan says how long it took
-        return ""
-
-
 def _kinds(scan: Scan, read: Columns) -> Table:
     """Medians of each kind, and the ends of the norms."""
     norms, ranks = ("norm", "least", "most"), (q.STABLE_RANK, "eff. rank")
@@ -319,13 +300,15 @@ def _kinds(scan: Scan, read: Columns) -> Table:
         column.no_wrap = True
     for kind, matrices in by_kind(scan.matrices).items():
         of = lambda name, end=median, m=matrices: _end(read, name, m, end)
+        known = read.get(q.EFFECTIVE_RANK, {})  # as a share of the shorter side
+        shares = [known[m.site].estimate.value / min(m.shape) for m in matrices if m.site in known]
         table.add_row(
             Text(shortened(printable(kind), KIND)),
             f"{len(matrices):,}",
             shape(matrices),
             *(of(q.SPECTRAL_NORM, end) for end in (median, min, max)),
             of(q.STABLE_RANK),
-            _share(read.get(q.EFFECTIVE_RANK, {}), matrices),
+            f"{median(shares):.0%}" if shares else "–",
             *(of(q.SPIKES), of(q.NOISE_DISTANCE)),
             _exponent(scan, read, matrices),
         )
@@ -337,12 +320,6 @@ def _end(
 ) -> str:
     known = values(read.get(name, {}), matrices)
     return compact(end(known), digits=3) if known else "–"
-
-
-def _share(read: Mapping[str, Reading], matrices: Sequence[Matrix]) -> str:
-    """The median of an effective rank, as a share of the shorter side."""
-    known = [read[m.site].estimate.value / min(m.shape) for m in matrices if m.site in read]
-    return f"{median(known):.0%}" if known else "–"
 
 
 def _exponent(scan: Scan, read: Columns, matrices: Sequence[Matrix]) -> str:
@@ -406,7 +383,13 @@ def _each(scan: Scan, read: Columns, screen: Screen) -> Table:
     names = [name for name in _LISTED if name in read]
     right = ("depth", *(_LISTED[name] for name in names))
     table = grid("matrix", "depth", "shape", *right[1:], right=right)
-    rows = [_line_of(m, [read[name] for name in names]) for m in scan.matrices]
+    rows: list[list[str]] = []
+    for m in scan.matrices:
+        depth = "" if m.depth < 0 else str(m.depth)
+        numbers = (
+            within(read[name][m.site].estimate) if m.site in read[name] else "–" for name in names
+        )
+        rows.append([depth, shape([m]), *numbers])
     widths = [
         max(map(len, column)) for column in zip((right[0], "shape", *right[1:]), *rows, strict=True)
     ]
@@ -416,12 +399,6 @@ def _each(scan: Scan, read: Columns, screen: Screen) -> Table:
     for m, cells in zip(scan.matrices, rows, strict=True):
         table.add_row(Text(shortened(printable(m.site), room)), *cells)
     return table
-
-
-def _line_of(m: Matrix, read: Sequence[Mapping[str, Reading]]) -> list[str]:
-    depth = "" if m.depth < 0 else str(m.depth)
-    numbers = (within(sites[m.site].estimate) if m.site in sites else "–" for sites in read)
-    return [depth, shape([m]), *numbers]
 
 
 # ------------------------------------------------------------------------------

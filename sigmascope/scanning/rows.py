@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import median
 from typing import Any
@@ -171,7 +171,8 @@ def outliers(scan: Scan) -> tuple[Outlier, ...]:
                 found.setdefault(each.matrix.site, []).append(each)
     ordered = (sorted(each, key=_size, reverse=True) for each in found.values())
     first = (
-        Outlier(m[0].matrix, m[0].reading, m[0].usual, m[0].far, _others(m[1:])) for m in ordered
+        replace(top, also=tuple(q.quantity(each.reading.quantity).name for each in rest))
+        for top, *rest in ordered
     )
     return tuple(sorted(first, key=_size, reverse=True))
 
@@ -206,7 +207,3 @@ def _near(logs: Sequence[float], i: int) -> float:
 
 def _size(outlier: Outlier) -> float:
     return abs(outlier.far)
-
-
-def _others(rest: Sequence[Outlier]) -> tuple[str, ...]:
-    return tuple(q.quantity(each.reading.quantity).name for each in rest)

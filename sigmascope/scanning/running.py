@@ -5,7 +5,6 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +16,7 @@ from torch import Tensor
 from sigmascope import gate
 from sigmascope.gate import Refusal, printable, trim
 from sigmascope.quantities import SCAN
-from sigmascope.records import Layer, Reading, SiteSpectrum, Skipped
+from sigmascope.records import Layer, Reading, Skipped
 from sigmascope.records.scans import Matrix, Scan, ScanPlan
 from sigmascope.scanning.against import (
     candidates,
@@ -43,6 +42,7 @@ from sigmascope.scanning.planning import (
     Product,
     Settings,
     Task,
+    one_thread,
     quantities_named,
     worked_out,
 )
@@ -157,7 +157,11 @@ def _read(run: Run) -> Iterable[tuple[int, Measured]]:
     for row in run.spectra():
         spectra[row.step] = row.record
     words = [row for row in run.about() if row.step > 0]
-    sketches = {row.step: _vector(row.record.value) for row in words if row.record.name == SKETCH}
+    sketches = {}
+    for row in words:
+        if row.record.name == SKETCH:
+            numbers = np.frombuffer(base64.b64decode(row.record.value), "<f4")
+            sketches[row.step] = torch.from_numpy(numbers.astype("=f4"))
     for step in sorted({row.step for row in words if row.record.name == DONE}):
         yield (
             step - 1,
@@ -169,10 +173,6 @@ def _read(run: Run) -> Iterable[tuple[int, Measured]]:
                 sketches.get(step),
             ),
         )
-
-
-def _vector(text: str) -> Tensor:
-    return torch.from_numpy(np.frombuffer(base64.b64decode(text), "<f4").astype("=f4"))
 
 
 # ------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def run_batch(batch: Batch) -> list[Measured]:
     """Carry out jobs, on one thread, so that results are the same everywhere."""
     ends: dict[int, MapEnds] = {}
     found = []
-    with _one_thread():
+    with one_thread():
         for job in batch.jobs:
             found.append(_run(job, ends))
             trim()
@@ -317,16 +317,6 @@ def _matrix(task: Task) -> Tensor:
     return cut.base.read().float() + cut.scaling * change
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 # ------------------------------------------------------------------------------
 # `scan`: every matrix of a checkpoint, one at a time.
 
@@ -414,7 +404,19 @@ def scan(
             journal.add(one)
     finally:
         journal.close()
-    return _scan(todo, journal, time.monotonic() - began)
+    ordered = [journal.found[i] for i in sorted(journal.found)]
+    about = {
+        **todo.plan.about,
+        "seconds": f"{time.monotonic() - began:.2f}",
+        "workers": str(todo.plan.workers),
+    }
+    return Scan(
+        todo.plan,
+        tuple(r for m in ordered for r in m.readings),
+        tuple(m.spectrum for m in ordered if m.spectrum is not None),
+        tuple(s for m in ordered for s in m.skipped),
+        MappingProxyType(about),
+    )
 
 
 def plan(
@@ -499,16 +501,3 @@ def _watched(
         done, count = done + costs[one.index], count + 1
         if progress is not None:
             progress(f"{count} of {len(jobs)} matrices", round(done / 1e6), round(total / 1e6))
-
-
-def _scan(todo: PlannedWork, journal: Journal, seconds: float) -> Scan:
-    ordered = [journal.found[i] for i in sorted(journal.found)]
-    spectra: list[SiteSpectrum] = [m.spectrum for m in ordered if m.spectrum is not None]
-    about = {**todo.plan.about, "seconds": f"{seconds:.2f}", "workers": str(todo.plan.workers)}
-    return Scan(
-        todo.plan,
-        tuple(r for m in ordered for r in m.readings),
-        tuple(spectra),
-        tuple(s for m in ordered for s in m.skipped),
-        MappingProxyType(about),
-    )
