@@ -35,10 +35,17 @@ def as_tensor(value: Any, *, place: str) -> Tensor:
     try:
         tensor = torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:
-        kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else _kind(value)
-        raise Refusal(f"{place} must hold numbers, got {kind}.{_numbered(value)}") from error
+        kind, advice = "None" if value is None else f"a value of type {type(value).__name__}", ""
+        if isinstance(value, np.ndarray):
+            kind = f"an array of {value.dtype}"
+            if value.dtype.kind in "US":
+                advice = " Number them: `numpy.unique(names, return_inverse=True)[1]`."
+        raise Refusal(f"{place} must hold numbers, got {kind}.{advice}") from error
     gate.require_dense(tensor, place)
-    tensor = _signed(tensor, place)
+    if tensor.dtype in (torch.uint16, torch.uint32, torch.uint64):  # of which torch computes little
+        tensor = tensor.to(torch.int64)
+        if bool((tensor < 0).any()):
+            raise Refusal(f"{place} must fit 63 bits, got larger numbers: subtract their least.")
     if tensor.ndim == 0:
         raise Refusal(f"{place} must have one row a sample, got the single number {tensor.item()}.")
     if tensor.numel() == 0:
@@ -49,23 +56,6 @@ def as_tensor(value: Any, *, place: str) -> Tensor:
     return tensor
 
 
-def _signed(tensor: Tensor, place: str) -> Tensor:
-    """Long unsigned integers, of which torch computes little, as signed ones."""
-    if tensor.dtype not in (torch.uint16, torch.uint32, torch.uint64):
-        return tensor
-    signed = tensor.to(torch.int64)
-    if bool((signed < 0).any()):
-        raise Refusal(f"{place} must fit 63 bits, got larger numbers: subtract their least.")
-    return signed
-
-
-def _numbered(value: Any) -> str:
-    """What to do where classes are told by words."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "US":
-        return " Number them: `numpy.unique(names, return_inverse=True)[1]`."
-    return ""
-
-
 def as_batch(value: Any, *, place: str) -> Batch:
     """`value` with every part as a tensor, all of the same number of rows.
 
@@ -74,7 +64,7 @@ def as_batch(value: Any, *, place: str) -> Batch:
     """
     if isinstance(value, Mapping):
         batch: Batch = {str(k): as_tensor(v, place=f"{place}[{k!r}]") for k, v in value.items()}
-    elif isinstance(value, tuple) or (isinstance(value, list) and _holds_arrays(value)):
+    elif isinstance(value, tuple) or holds_arrays(value):
         batch = tuple(as_tensor(v, place=f"{place}[{i}]") for i, v in enumerate(value))
     else:
         batch = as_tensor(value, place=place)
@@ -173,9 +163,6 @@ def split(
     )
 
 
-def _holds_arrays(value: list[Any]) -> bool:
-    return any(isinstance(v, Tensor | np.ndarray) for v in value)
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else f"a value of type {type(value).__name__}"
+def holds_arrays(value: Any) -> bool:
+    """Whether `value` is a list of arrays, and not of numbers."""
+    return isinstance(value, list) and any(isinstance(v, Tensor | np.ndarray) for v in value)

@@ -74,7 +74,7 @@ def call(function: Callable[..., object], spec: str) -> object:
     Raises:
         Refusal: If it needs arguments, or raises.
     """
-    needed = _needed(function)
+    needed = [p.name for p in arguments(function) if p.default is p.empty]
     if needed:
         raise Refusal(
             f"`{spec}` needs the arguments {listed(needed)}, and is called without any: give them "
@@ -201,13 +201,14 @@ def _attribute(module: ModuleType, name: str, spec: str) -> Any:
     return found
 
 
-def _needed(function: Callable[..., object]) -> list[str]:
+def arguments(function: Callable[..., object]) -> list[inspect.Parameter]:
+    """Those that a function takes by a name or a place of their own."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):  # some functions written in C have no signature
         return []
     loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return [p.name for p in parameters if p.default is p.empty and p.kind not in loose]
+    return [p for p in parameters if p.kind not in loose]
 
 
 def _line(error: BaseException) -> str:

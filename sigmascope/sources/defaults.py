@@ -40,13 +40,26 @@ def default_data(
         return _tokens_for(config, samples, source)
     first = first_layer(model)
     if isinstance(first, nn.Embedding):
-        return _tokens(first.num_embeddings, _length(model), samples, source)
+        # `LENGTH`, or less where a second embedding, taken to be of positions, has fewer rows
+        sizes = [m.num_embeddings for m in model.modules() if isinstance(m, nn.Embedding)]
+        length = min([LENGTH, *(size for size in sizes[1:] if size > 2)])  # 2: kinds of segments
+        return _tokens(first.num_embeddings, length, samples, source)
     if input_shape(model) == (64,) or (isinstance(first, nn.Conv2d) and first.in_channels == 1):
         data = open_data("digits", samples=samples, generator=generator)
         assert isinstance(data.inputs, Tensor)
         flat = not isinstance(first, nn.Conv2d)
         return replace(data, inputs=data.inputs.flatten(1)) if flat else data
-    raise Refusal(_no_guess(model, first))
+    what = "has no parameters" if first is None else f"begins with {first}"
+    if isinstance(first, nn.Linear):
+        hint = "`--data gaussian` for standard normal rows"
+    elif isinstance(first, nn.Conv2d) and first.in_channels == 3:
+        hint = "`--data cifar10`, or `--data 'gaussian?shape=3x224x224'` in the size it takes"
+    else:
+        hint = "`--data 'gaussian?shape=3x32x32'` in the shape it takes"
+    raise Refusal(
+        f"{type(model).__name__} {what}, which does not say what data it takes: pass `--data "
+        f"FILE` (.npy, .npz, .pt, .safetensors), `--data file.py:loader`, or {hint}."
+    )
 
 
 def first_layer(model: nn.Module) -> nn.Module | None:
@@ -99,24 +112,3 @@ def _tokens_for(config: Any, samples: int, source: torch.Generator) -> Data:
         decoder = torch.randint(config.vocab_size, (samples, length), generator=source)
         inputs["decoder_input_ids"] = decoder
     return replace(data, inputs=inputs)
-
-
-def _length(model: nn.Module) -> int:
-    """`LENGTH`, or less where a second embedding, taken to be of positions, has fewer rows."""
-    sizes = [m.num_embeddings for m in model.modules() if isinstance(m, nn.Embedding)]
-    return min([LENGTH, *(size for size in sizes[1:] if size > 2)])  # 2: kinds of segments
-
-
-def _no_guess(model: nn.Module, first: nn.Module | None) -> str:
-    """The sentence for a model whose inputs cannot be told."""
-    what = "has no parameters" if first is None else f"begins with {first}"
-    if isinstance(first, nn.Linear):
-        hint = "`--data gaussian` for standard normal rows"
-    elif isinstance(first, nn.Conv2d) and first.in_channels == 3:
-        hint = "`--data cifar10`, or `--data 'gaussian?shape=3x224x224'` in the size it takes"
-    else:
-        hint = "`--data 'gaussian?shape=3x32x32'` in the shape it takes"
-    return (
-        f"{type(model).__name__} {what}, which does not say what data it takes: pass `--data FILE` "
-        f"(.npy, .npz, .pt, .safetensors), `--data file.py:loader`, or {hint}."
-    )

@@ -8,7 +8,15 @@ from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
 from sigmascope.gate import Refusal
-from sigmascope.sources.batches import Batch, as_batch, as_tensor, count, joined, split
+from sigmascope.sources.batches import (
+    Batch,
+    as_batch,
+    as_tensor,
+    count,
+    holds_arrays,
+    joined,
+    split,
+)
 from sigmascope.sources.refusals import told
 from sigmascope.sources.samples import choose
 
@@ -29,7 +37,9 @@ def gather(value: Any, *, samples: int | None, place: str, takes: Collection[str
         return pair(value, place=place, takes=takes)
     if isinstance(value, Dataset) and not isinstance(value, Iterable):
         return _sampled(value, samples, place, takes)
-    if isinstance(value, list) and not _is_batches(value):
+    if isinstance(value, list) and not all(
+        isinstance(v, tuple | Mapping) or holds_arrays(v) for v in value
+    ):  # else each item is a batch by itself, and not a row of numbers
         return pair(tuple(value) if len(value) == 2 else value, place=place, takes=takes)
     if isinstance(value, Iterable) and not isinstance(value, str):
         return _iterated(value, samples, place, takes)
@@ -75,15 +85,6 @@ def matched(batch: Batch, targets: Any, *, place: str) -> Tensor | None:
             f"{count(batch)} inputs."
         )
     return found
-
-
-def _is_batches(value: list[Any]) -> bool:
-    """Whether each item is a batch by itself, and not a row of numbers."""
-    return all(isinstance(v, tuple | Mapping) or _holds_arrays(v) for v in value)
-
-
-def _holds_arrays(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(v, Tensor | np.ndarray) for v in value)
 
 
 def _sampled(data: Any, samples: int | None, place: str, takes: Collection[str]) -> Pair:

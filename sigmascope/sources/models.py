@@ -103,17 +103,8 @@ def _built_in(spec: str, data: Data | None, generator: torch.Generator | None) -
             f"`{spec}` takes the shape of its inputs from the data, which must be one tensor: pass "
             "`--data digits`, `--data 'gaussian?shape=64'` or a file."
         )
-    _require_size(spec, data.outputs or 1)
-    try:
-        return networks.build(spec, inputs=shape, outputs=data.outputs or 10, generator=generator)
-    except ValueError as error:
-        raise Refusal(str(error)) from error
-    except (RuntimeError, MemoryError) as error:  # torch says so when it finds no memory
-        raise Refusal(f"`{spec}` cannot be built ({told(error)}): make it smaller.") from error
-
-
-def _require_size(spec: str, outputs: int) -> None:
-    """Refuse what would eat the memory of the machine before torch says that there is none."""
+    # refuse what would eat the memory of the machine before torch says that there is none
+    outputs = data.outputs or 1
     options = dict(parse_qsl(spec.partition("?")[2]))
     sizes = [options.get(key, "1") for key in ("depth", "width")]
     smaller = "make `depth` or `width` smaller"
@@ -131,6 +122,12 @@ def _require_size(spec: str, outputs: int) -> None:
         raise Refusal(
             f"`{spec}` would have more than the {DEEPEST} layers that are built here: {smaller}."
         )
+    try:
+        return networks.build(spec, inputs=shape, outputs=data.outputs or 10, generator=generator)
+    except ValueError as error:
+        raise Refusal(str(error)) from error
+    except (RuntimeError, MemoryError) as error:  # torch says so when it finds no memory
+        raise Refusal(f"`{spec}` cannot be built ({told(error)}): make it smaller.") from error
 
 
 def _from_python(spec: str, generator: torch.Generator | None) -> nn.Module:

@@ -11,7 +11,7 @@ from sigmascope import gate
 from sigmascope.gate import Refusal
 from sigmascope.sources.batches import as_batch, split
 from sigmascope.sources.callables import call, named
-from sigmascope.sources.datasets import Sample, cifar10, digits, fashion_mnist, gaussian
+from sigmascope.sources.datasets import cifar10, digits, fashion_mnist, gaussian
 from sigmascope.sources.files import read
 from sigmascope.sources.limits import DIGITS
 from sigmascope.sources.loaders import gather, matched
@@ -41,22 +41,13 @@ def known(
     elif name == "digits":
         sample = digits(samples=samples, generator=generator)
     else:
-        sample = _images(name, options.get("split", "train"), samples, folder, generator)
+        split = options.get("split", "train")
+        if split not in ("train", "test"):
+            raise Refusal(f"`split` of `{name}` must be train or test, got `{split}`.")
+        read_set = fashion_mnist if name == "fashion-mnist" else cifar10
+        sample = read_set(split=split, folder=folder, samples=samples, generator=generator)
     inputs, targets, words = sample
     return Data(inputs, targets, words, None if targets is None else 10)
-
-
-def _images(
-    name: str,
-    split: str,
-    samples: int | None,
-    folder: Path | None,
-    generator: torch.Generator | None,
-) -> Sample:
-    if split not in ("train", "test"):
-        raise Refusal(f"`split` of `{name}` must be train or test, got `{split}`.")
-    read_set = fashion_mnist if name == "fashion-mnist" else cifar10
-    return read_set(split=split, folder=folder, samples=samples, generator=generator)
 
 
 def query_options(name: str, query: str) -> dict[str, str]:

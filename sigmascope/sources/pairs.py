@@ -1,11 +1,10 @@
 """A model and its data, each where need be told by the other."""
 
-import inspect
 from pathlib import Path
 
 import torch
-from torch import nn
 
+from sigmascope.sources.callables import arguments
 from sigmascope.sources.data import Data, fitted, open_data, turned
 from sigmascope.sources.defaults import default_data, input_shape
 from sigmascope.sources.models import Model, is_built_in, open_model
@@ -54,17 +53,7 @@ def open_both(
             samples=samples,
             folder=folder,
             shape=shape,
-            takes=_arguments(opened.module),
+            takes={p.name for p in arguments(opened.module.forward)},
             generator=generator,
         )
     return opened, turned(fitted(found, opened.module), batch_dim)
-
-
-def _arguments(module: nn.Module) -> frozenset[str]:
-    """Names of the arguments of a model's forward."""
-    try:
-        parameters = inspect.signature(module.forward).parameters.values()
-    except (ValueError, TypeError):  # some functions written in C have no signature
-        return frozenset()
-    loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return frozenset(p.name for p in parameters if p.kind not in loose)

@@ -45,20 +45,16 @@ def chosen_data(
     rows = choose(total, labels, samples=samples, generator=generator)
     taken = None if targets is None else targets[rows]
     if taken is not None:
-        _require_known(taken, rows, name)
+        # refuse targets of chosen samples that are no numbers
+        bad = (~taken.flatten(1).isfinite()).any(1) if taken.ndim > 1 else ~taken.isfinite()
+        if bool(bad.any()):
+            raise Refusal(
+                f"The targets of {name} must be finite, got {int(bad.sum())} of {len(taken)} "
+                f"samples with NaN or an infinity, the first in row {int(rows[bad][0])}: leave "
+                "these samples out, or fill the values."
+            )
     words = described(name, len(rows), total, balanced=labels is not None, generator=generator)
     return Data(take(inputs, rows), taken, words, outputs_for(targets), total)
-
-
-def _require_known(targets: Tensor, rows: Tensor, name: str) -> None:
-    """Refuse targets of chosen samples that are no numbers."""
-    bad = (~targets.flatten(1).isfinite()).any(1) if targets.ndim > 1 else ~targets.isfinite()
-    if bool(bad.any()):
-        raise Refusal(
-            f"The targets of {name} must be finite, got {int(bad.sum())} of {len(targets)} samples "
-            f"with NaN or an infinity, the first in row {int(rows[bad][0])}: leave these samples "
-            "out, or fill the values."
-        )
 
 
 def outputs_for(targets: Tensor | None) -> int | None:

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from sigmascope.sources.checkpoints.arrays import word
+
 SHOWN = 3  # of what does not fit; more would bury the first
 
 
@@ -33,7 +35,7 @@ def narrowed(state: dict[str, Tensor], own: dict[str, Tensor]) -> str:
             continue
         flushed = int(((value.to(mine.dtype) == 0) & (value != 0)).sum())
         finer = torch.finfo(value.dtype).eps < torch.finfo(mine.dtype).eps
-        kinds.setdefault((_word(value.dtype), _word(mine.dtype), finer), []).append(flushed)
+        kinds.setdefault((word(value.dtype), word(mine.dtype), finer), []).append(flushed)
     said = []
     for (kept, used, finer), counts in kinds.items():
         zeros = f", {sum(counts)} entries to zero" if sum(counts) else ""
@@ -53,7 +55,7 @@ def _unusable(value: Tensor) -> str:
 
 def _unlike(value: Tensor, mine: Tensor) -> str:
     """What a tensor would lose in the kind of number that the model has."""
-    kept, used = _word(value.dtype), _word(mine.dtype)
+    kept, used = word(value.dtype), word(mine.dtype)
     if mine.is_meta and not is_lazy(mine):
         return "is on the meta device in the model: build it on a real one"
     if value.is_complex() and not mine.is_complex():
@@ -82,7 +84,7 @@ def _rounded_away(value: Tensor, mine: Tensor) -> str:
     if value.dtype == mine.dtype:
         return ""
     wide, cast = _wide(value), _wide(value.to(mine.dtype))
-    kept, used = _word(value.dtype), _word(mine.dtype)
+    kept, used = word(value.dtype), word(mine.dtype)
     over = int((~cast.isfinite() & wide.isfinite()).sum())
     if over:
         largest = float(wide[wide.isfinite()].abs().max())
@@ -129,7 +131,3 @@ def _continuous(dtype: torch.dtype) -> bool:
 def _wide(value: Tensor) -> Tensor:
     """The same numbers in a precision in which they can be compared."""
     return value.detach().to(torch.complex128 if value.is_complex() else torch.float64)
-
-
-def _word(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -192,17 +192,16 @@ class Gptq(Decoder):
         zeros = unpacked(arrays[1].all().mT, self.bits)[start:stop].mT.to(torch.int32)
         zeros = (zeros + self.added) & ((1 << self.bits) - 1)
         scales = arrays[2].all()[:, start:stop].float()
-        groups = self._groups(arrays, inner, len(scales))
-        weight = codes.float().sub_(zeros[groups]).mul_(scales[groups])
-        return weight.mT.contiguous()
-
-    def _groups(self, arrays: Sequence[Array], inner: int, count: int) -> Tensor:
         if len(arrays) > 3:
             groups = arrays[3].all().long()
-            fits = groups.numel() == 0 or (int(groups.min()) >= 0 and int(groups.max()) < count)
-            require_fit(fits, "its g_idx names groups that have no scales")
-            return groups
-        return torch.arange(inner) // -(-inner // max(count, 1))
+            known = groups.numel() == 0 or (
+                int(groups.min()) >= 0 and int(groups.max()) < len(scales)
+            )
+            require_fit(known, "its g_idx names groups that have no scales")
+        else:
+            groups = torch.arange(inner) // -(-inner // max(len(scales), 1))
+        weight = codes.float().sub_(zeros[groups]).mul_(scales[groups])
+        return weight.mT.contiguous()
 
 
 @dataclass(frozen=True, slots=True)

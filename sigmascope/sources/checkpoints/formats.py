@@ -108,7 +108,18 @@ def open_checkpoint(
     if METADATA in inside:
         return _distributed(name, location)
     if ADAPTER in inside:
-        return _adapter(name, location, inside)
+        settings = read_json(joined(location, ADAPTER))
+        whole = _files(name, location, files_of(location, inside))
+        found = paired(whole.tensors, settings)
+        return replace(
+            whole,
+            format="LoRA adapter",
+            tensors=tuple(found.tensors),
+            left_out=(*whole.left_out, *found.left_out),
+            config=settings,
+            fingerprint=_fingerprint([joined(location, ADAPTER)], whole.fingerprint),
+            adapters=tuple(found.adapters),
+        )
     return _files(name, location, files_of(location, inside))
 
 
@@ -117,7 +128,14 @@ def _in_memory(state: Mapping[str, Any], name: str, config: Mapping[str, Any]) -
     arrays: dict[str, Array] = {}
     left, said = [], []
     for key, value in state.items():
-        why = _why_no_array(value)
+        if not isinstance(value, Tensor):
+            why = f"Not a tensor: {kind(value)}."
+        elif value.is_meta or is_lazy(value):
+            why = "Without numbers: on the meta device, or not initialised."
+        elif value.is_nested or value.layout != torch.strided or value.is_quantized:
+            why = "Sparse, nested or quantised by torch, not an array of numbers: save it dense."
+        else:
+            why = ""
         if why:
             left.append(LeftOut(str(key), why))
             continue
@@ -127,17 +145,6 @@ def _in_memory(state: Mapping[str, Any], name: str, config: Mapping[str, Any]) -
         said.append(f"{key} {held.key()} {changes}")
     tensors, unread = assembled(arrays, {})
     return Checkpoint(name, "module", _bare(tensors), (*left, *unread), config, digest(*said))
-
-
-def _why_no_array(value: Any) -> str:
-    """Why a value in memory is no plain array of numbers; nothing where it is one."""
-    if not isinstance(value, Tensor):
-        return f"Not a tensor: {kind(value)}."
-    if value.is_meta or is_lazy(value):
-        return "Without numbers: on the meta device, or not initialised."
-    if value.is_nested or value.layout != torch.strided or value.is_quantized:
-        return "Sparse, nested or quantised by torch, not an array of numbers: save it dense."
-    return ""
 
 
 def _bare(tensors: list[Stored]) -> tuple[Stored, ...]:
@@ -306,21 +313,6 @@ def _whole(files: Files) -> Declarations:
             f"Parts of a split {files.kind.name} must have different tensors, got one twice."
         )
     return Declarations(tensors, left, parts[0][2], digest(*(said for _, _, _, said in parts)))
-
-
-def _adapter(name: str, folder: str, inside: list[str]) -> Checkpoint:
-    settings = read_json(joined(folder, ADAPTER))
-    whole = _files(name, folder, files_of(folder, inside))
-    found = paired(whole.tensors, settings)
-    return replace(
-        whole,
-        format="LoRA adapter",
-        tensors=tuple(found.tensors),
-        left_out=(*whole.left_out, *found.left_out),
-        config=settings,
-        fingerprint=_fingerprint([joined(folder, ADAPTER)], whole.fingerprint),
-        adapters=tuple(found.adapters),
-    )
 
 
 def _distributed(name: str, folder: str) -> Checkpoint:
