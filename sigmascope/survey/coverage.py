@@ -45,7 +45,13 @@ def covered(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
         for depth, c in enumerate(subject.calls)
     )
     called = {module_name(layer.site) for layer in found}
-    outside, doubts = _outside(subject)
+    outside: frozenset[str] = frozenset()
+    doubts: list[Skipped] = []
+    try:
+        outside = frozenset(subject.uses_outside)
+    except Exception as error:  # noqa: BLE001 (operations of the user's may refuse to be watched)
+        why = f"the model cannot be watched: {in_words(error)}"
+        doubts.append(Skipped("(model)", "weights applied outside of layers", why))
     return found, [*doubts, *_uncalled(subject, called, outside), *_loose(subject, called, outside)]
 
 
@@ -81,11 +87,3 @@ def _loose(subject: Subject, called: set[str], outside: frozenset[str]) -> Itera
         matrix = is_matrix(p) and (p.is_floating_point() or p.is_complex())
         if matrix and name not in outside and id(p) not in absent | reached:
             yield Skipped(name, WEIGHT, UNOWNED)
-
-
-def _outside(subject: Subject) -> tuple[frozenset[str], list[Skipped]]:
-    try:
-        return frozenset(subject.uses_outside), []
-    except Exception as error:  # noqa: BLE001 (operations of the user's may refuse to be watched)
-        why = f"the model cannot be watched: {in_words(error)}"
-        return frozenset(), [Skipped("(model)", "weights applied outside of layers", why)]

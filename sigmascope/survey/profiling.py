@@ -57,24 +57,19 @@ def cut(
         held = Subject(model, one, batch_dim=batch_dim).rows_held
     except Refusal:  # one sample cannot be run by itself; all are run together, or refused
         return batch, targets, []
-    most = _most(held)
-    if most >= count:
-        return batch, targets, []
-    why = f"{_needs(held)}: the first {most} were measured; allow more by `memory=` (`--memory`)"
-    told = Skipped("(samples)", f"{count - most} of {count} samples", why)
-    kept = chosen(batch, torch.arange(most), batch_dim=batch_dim)
-    return kept, mapped(targets, lambda t: _shortened(t, count, most)), [told]
-
-
-def _most(held: int) -> int:
-    """How many samples of so many bytes fit."""
+    # how many samples of so many bytes fit
     most = int(ROWS * allowed() / max(held, 1))
     if most < 1:
         raise Refusal(
             f"`memory` must allow for one sample, got {size_words(allowed())}: {_needs(held)}. "
             "Allow more by `memory=` (`--memory`), or pass smaller samples."
         )
-    return most
+    if most >= count:
+        return batch, targets, []
+    why = f"{_needs(held)}: the first {most} were measured; allow more by `memory=` (`--memory`)"
+    told = Skipped("(samples)", f"{count - most} of {count} samples", why)
+    kept = chosen(batch, torch.arange(most), batch_dim=batch_dim)
+    return kept, mapped(targets, lambda t: _shortened(t, count, most)), [told]
 
 
 def _needs(held: int) -> str:
@@ -194,7 +189,10 @@ def _measured(subject: Subject, wanted: list[View], tell: Progress, left: list[S
     items: list[Item] = [*left, *absent]
     for done, view in enumerate(wanted, start=1):
         tell(view, done, len(wanted) + 2)
-        items += _items(subject, view)
+        # one that fails is told, and the rest goes on; buffers and modes too are read as they are,
+        # not as another thread holds them, and a loss may draw random numbers
+        with apart():
+            items += tried(profile_views()[view].items(subject), view)
         gate.trim()
     tell("theorems", len(wanted) + 1, len(wanted) + 2)
     checks, unchecked = _checks(subject, wanted)
@@ -227,14 +225,6 @@ def wanted_views(views: Collection[View]) -> list[View]:
 def named(measured: Profile, about: Mapping[str, str]) -> Profile:
     """The same profile, with other words about it."""
     return replace(measured, about=MappingProxyType(dict(about)))
-
-
-def _items(subject: Subject, view: View) -> list[Item]:
-    """One view; where it fails, that is said, what came before is kept, and the rest goes on."""
-    # buffers and modes too are read as they are, not as another thread holds them; a loss may draw
-    # random numbers
-    with apart():
-        return [*tried(profile_views()[view].items(subject), view)]
 
 
 def _checks(

@@ -123,8 +123,16 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
     output = subject.output
     labels = labels_of(output, targets)
     needs = needs_of(loss, output, targets, labels)
-    spread = needs is not None and _is_spread(output, targets, needs)
-    spread = spread and _is_even(loss, output, targets)
+    # values of fewer numbers than the output, that a loss compares number by number
+    spread = (
+        needs is not None
+        and targets.is_floating_point()
+        and targets.numel() < output.numel()
+        and targets.ndim == output.ndim
+        and needs.coupling == "none"
+        and not needs.indifferent
+        and _is_even(loss, output, targets)
+    )
     known: dict[str, Any] = {"labels": labels, "needs": needs, "spread": spread}
     if targets_unread(loss, output, targets):  # then nothing of them means anything
         known |= {"labels": None, "unread": True}
@@ -523,17 +531,6 @@ def _is_filling(rows: Tensor, batch: Any) -> bool:
             if len(filled) == 1 and not bool((others == filled[0]).any()):
                 return True
     return False
-
-
-def _is_spread(output: Tensor, targets: Tensor, needs: Needs) -> bool:
-    """Values of fewer numbers than the output, that a loss compares number by number."""
-    return (
-        targets.is_floating_point()
-        and targets.numel() < output.numel()
-        and targets.ndim == output.ndim
-        and needs.coupling == "none"
-        and not needs.indifferent
-    )
 
 
 def _is_even(loss: Loss, output: Tensor, targets: Tensor) -> bool:

@@ -133,19 +133,13 @@ def constant_loss(
     """
     within = within or domain_of(output)
     spread = lambda row: within(row).expand(output.shape)
-    dim = _samples_of(output, targets)
-    return least_loss(spread, list(_constants(output, targets, dim)), targets, loss)[0]
-
-
-def _samples_of(output: Tensor, targets: Any) -> int:
-    """Which dimension of an output has the samples: the first, or else the one that is as long.
-
-    Recurrent layers put time first, and so may what is made of them, while targets are by sample.
-    A first one that is a multiple has samples and places in one row.
-    """
+    # Which dimension of an output has the samples: the first, or else the one that is as long.
+    # Recurrent layers put time first, and so may what is made of them, while targets are by sample.
+    # A first one that is a multiple has samples and places in one row.
     count = len(targets) if isinstance(targets, Tensor) and targets.ndim else 0
     long = [dim for dim, size in enumerate(output.shape) if size == count]
-    return long[0] if len(long) == 1 and len(output) % count else 0
+    dim = long[0] if len(long) == 1 and len(output) % count else 0
+    return least_loss(spread, list(_constants(output, targets, dim)), targets, loss)[0]
 
 
 def domain_of(output: Tensor) -> Callable[[Tensor], Tensor]:
@@ -225,19 +219,16 @@ def _descend(
         return held
 
     with torch.enable_grad(), suppress(Exception):
-        _search(at).step(again)  # type: ignore[arg-type] (stubs want a float; it takes tensors)
+        search = torch.optim.LBFGS(
+            [at],
+            max_iter=STEPS,
+            tolerance_grad=0,
+            tolerance_change=0,
+            history_size=10,
+            line_search_fn="strong_wolfe",
+        )
+        search.step(again)  # type: ignore[arg-type] (stubs want a float; it takes tensors)
     return best
-
-
-def _search(at: Tensor) -> torch.optim.Optimizer:
-    return torch.optim.LBFGS(
-        [at],
-        max_iter=STEPS,
-        tolerance_grad=0,
-        tolerance_change=0,
-        history_size=10,
-        line_search_fn="strong_wolfe",
-    )
 
 
 def free_starts(output: Tensor, targets: Tensor, labels: Labels | None) -> list[Tensor]:

@@ -167,7 +167,13 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
     between those of opposed and of aligned gradients.
     """
     swept = subject.adjoints
-    owners = _owners(subject)
+    # for every module, the first one that shares a parameter with it
+    first: dict[int, str] = {}
+    owners: dict[str, str] = {}
+    for name, module in subject.model.named_modules():
+        own = [id(p) for p in module.parameters(recurse=False)]
+        owners[name] = next((first[p] for p in own if p in first), name)
+        first.update({p: owners[name] for p in own if p not in first})
     key = lambda site: owners[module_name(site)]
     for name, draws in swept.sketches.items():
         # mean over samples of a share that was sketched with normal mixtures of all gradients
@@ -216,17 +222,6 @@ def _undifferentiable(subject: Subject) -> str:
     except Refusal as reason:
         return str(reason)
     return ""
-
-
-def _owners(subject: Subject) -> dict[str, str]:
-    """For every module, the first one that shares a parameter with it."""
-    first: dict[int, str] = {}
-    owners: dict[str, str] = {}
-    for name, module in subject.model.named_modules():
-        own = [id(p) for p in module.parameters(recurse=False)]
-        owners[name] = next((first[p] for p in own if p in first), name)
-        first.update({p: owners[name] for p in own if p not in first})
-    return owners
 
 
 VIEW = ProfileView("features", feature_items)

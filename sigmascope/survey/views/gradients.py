@@ -123,16 +123,13 @@ class OwnModes:
         if self._places is not None:
             return self._places
         s = self._subject
-        if (few := self._enough()) < s.count:
+        # of so many samples every layer writes numbers enough to tell a share by
+        fewest = min((c.output.numel() for c in s.calls), default=0) / s.count
+        few = max(LEAST, math.ceil(SHARES / fewest)) if fewest else s.count
+        if few < s.count:
             with suppress(Exception):  # a model of one size of batch alone is run on all
                 return dropped(s.model, chosen(s.batch, torch.arange(few), batch_dim=s.batch_dim))
         return dropped(s.model, *(piece.batch for piece, _ in s.pieces))
-
-    def _enough(self) -> int:
-        """Of how many samples every layer writes numbers enough to tell a share by."""
-        s = self._subject
-        fewest = min((c.output.numel() for c in s.calls), default=0) / s.count
-        return max(LEAST, math.ceil(SHARES / fewest)) if fewest else s.count
 
 
 def alike(subject: Subject) -> Iterator[tuple[str, int]]:
@@ -163,7 +160,17 @@ def first_loss_items(subject: Subject) -> Iterator[Item]:
         return
     if not targets.is_floating_point() and output.ndim > 1:
         yield from _nats(subject, targets)
-    yield from _power(subject, targets)
+    first = next((c.site for c in subject.calls), "")
+    both = subject.activations.get(first)
+    wanted = target_rows(targets, subject.count)
+    rows = None if both is None else both.samples
+    if rows is None or wanted is None or subject.count < FEWEST or not sums.is_finite(rows):
+        return
+    limits = neighbour_limits(rows, wanted)
+    if limits is not None:
+        told, control = (Estimate.rounded(v, ulps=2**20) for v in limits)
+        yield Reading(first, q.TOLD_BY_NEIGHBOURS_AT_MOST, told, NAME)
+        yield Reading(first, q.TOLD_OF_SMOOTH_TARGETS, control, NAME)
 
 
 def _nats(subject: Subject, targets: Tensor) -> Iterator[Item]:
@@ -195,20 +202,6 @@ def polyak_items(subject: Subject, square: float) -> Iterator[Item]:
     if 0 < square < math.inf and 0 < now < math.inf:
         step = Estimate.rounded(now / square, ulps=2**20)
         yield Reading("(loss)", q.POLYAK_STEP, step, NAME)
-
-
-def _power(subject: Subject, targets: Tensor) -> Iterator[Item]:
-    first = next((c.site for c in subject.calls), "")
-    both = subject.activations.get(first)
-    wanted = target_rows(targets, subject.count)
-    rows = None if both is None else both.samples
-    if rows is None or wanted is None or subject.count < FEWEST or not sums.is_finite(rows):
-        return
-    limits = neighbour_limits(rows, wanted)
-    if limits is not None:
-        told, control = (Estimate.rounded(v, ulps=2**20) for v in limits)
-        yield Reading(first, q.TOLD_BY_NEIGHBOURS_AT_MOST, told, NAME)
-        yield Reading(first, q.TOLD_OF_SMOOTH_TARGETS, control, NAME)
 
 
 def neighbour_limits(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> tuple[float, float] | None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from sigmascope import quantities as q
 from sigmascope.linalg import frobenius_norm, measure, sums
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.samples import Spectra
 from sigmascope.probes.trial_gradients import reduced_gradients
 from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped
 from sigmascope.survey.views.base import ProfileView
@@ -73,7 +72,15 @@ def _representation(subject: Subject, site: str, form: str) -> Iterator[Item]:
     raw, centred = measure(found.raw, RAW), measure(found.centred, (q.PARTICIPATION_RATIO,))
     yield Reading(site, q.MATRIX_RANK, raw.numbers[q.MATRIX_RANK], view, form)
     size = Estimate.rounded(found.mean_square, ulps=64)
-    variation = _variation(found)
+    # Root mean square of the rows' deviation from their mean, over that of the rows. Known up to
+    # the rounding of the model's own arithmetic, relative to the rows.
+    part, whole = frobenius_norm(found.centred).value, frobenius_norm(found.raw).value
+    variation = None
+    if whole > 0:
+        value, noise = part / whole, ROUNDINGS * found.precision
+        variation = Estimate(
+            value, max(value - noise, 0.0), value + noise, f"gram, rounding {noise:.1g}"
+        )
     if variation is not None:
         yield Reading(site, q.RELATIVE_VARIATION, variation, view, form)
     yield Reading(site, q.MEAN_SQUARE, size, view, form)
@@ -91,18 +98,6 @@ def _representation(subject: Subject, site: str, form: str) -> Iterator[Item]:
             yield Skipped(site, f"{quantity} ({form})", "rows differ by rounding only")
         else:
             yield Reading(site, quantity, measures.numbers[name], view, form)
-
-
-def _variation(found: Spectra) -> Estimate | None:
-    """Root mean square of the rows' deviation from their mean, over that of the rows.
-
-    Known up to the rounding of the model's own arithmetic, relative to the rows.
-    """
-    part, whole = frobenius_norm(found.centred).value, frobenius_norm(found.raw).value
-    if whole <= 0:
-        return None
-    value, noise = part / whole, ROUNDINGS * found.precision
-    return Estimate(value, max(value - noise, 0.0), value + noise, f"gram, rounding {noise:.1g}")
 
 
 VIEW = ProfileView("representations", representation_items, differentiates=False)
