@@ -555,11 +555,15 @@ def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
     entries = (s.shape[0] - count) * (s.shape[1] - count)
     low, high = (math.sqrt(max(end, 0.0) / entries) for end in rest)
     whole = count < min(s.shape) // 2
+    ends = [float(end[:count].square().sum()) for end in (s.low, s.sigma, s.high)]
+    value = min(ends[1] / energy.value, 1.0)
+    least, most = ends[0] / energy.high, ends[2] / energy.low
+    share = Estimate(value, min(least, value), max(min(most, 1.0), value), s.how, s.risk)
     return Noise(
         Estimate(level, min(low, level), max(high, level), s.how, s.risk),
         Estimate.exactly(edge, how=how),
         _count(s, rest[1], count, edge, how),
-        _share(s, energy, count),
+        share,
         _distance(s, count, level) if s.complete and whole and level > 0 else None,
         signs.baseline,
         whole,
@@ -680,13 +684,6 @@ def _count(s: Spectrum, rest: float, count: int, edge: float, how: str) -> Estim
         high = int(min(float(min(s.shape)), count + max(unknown, 0.0)))
         how += f", of {len(s.sigma)} leading values" + (" all" if count == len(s.sigma) else "")
     return Estimate(float(count), float(min(low, count)), float(max(high, count)), how, s.risk)
-
-
-def _share(s: Spectrum, energy: Estimate, count: int) -> Estimate:
-    ends = [float(end[:count].square().sum()) for end in (s.low, s.sigma, s.high)]
-    value = min(ends[1] / energy.value, 1.0)
-    low, high = ends[0] / energy.high, ends[2] / energy.low
-    return Estimate(value, min(low, value), max(min(high, 1.0), value), s.how, s.risk)
 
 
 def _distance(s: Spectrum, count: int, level: float) -> Estimate:

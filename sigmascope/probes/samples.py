@@ -336,20 +336,16 @@ class Spectra:
 def spectra_of(matrices: Sequence[Float[Tensor, "_ _"]]) -> tuple[Spectra, ...]:
     """Singular values of the rows of each matrix, as they are and centred, in float64."""
     found: list[Spectra] = []
-    for group in _groups(matrices):
-        wide = [matrix.double() for matrix in group]
-        centred = [A - A.mean(0) for A in wide]
-        both = spectra([*wide, *centred], route="gram")
-        found += map(_one, group, wide, both, both[len(group) :])
-    return tuple(found)
-
-
-def _groups(matrices: Sequence[Tensor]) -> Iterator[Sequence[Tensor]]:
-    """Neighbours of one shape, as long as their copies are small."""
     for _, group in groupby(matrices, key=lambda m: m.shape):
         same = [*group]
         size = max(1, TOGETHER // same[0].numel())
-        yield from (same[i : i + size] for i in range(0, len(same), size))
+        for i in range(0, len(same), size):  # neighbours, as long as their copies are small
+            some = same[i : i + size]
+            wide = [matrix.double() for matrix in some]
+            centred = [A - A.mean(0) for A in wide]
+            both = spectra([*wide, *centred], route="gram")
+            found += map(_one, some, wide, both, both[len(some) :])
+    return tuple(found)
 
 
 def _one(matrix: Tensor, A: Tensor, raw: Spectrum, centred: Spectrum) -> Spectra:

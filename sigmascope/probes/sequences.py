@@ -1,7 +1,7 @@
 """What a sequence model compares with what, and what its outputs depend on."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -374,7 +374,12 @@ def step_gradients(
         start = torch.randn(shape, generator=generator, device=source, dtype=rows.dtype).cpu()
     else:
         start = torch.eye(units, dtype=rows.dtype).expand(count, units, units)
-    logs = torch.cat([_carried(copy, *part) for part in _parts(rows, start, copy)])
+    # as many samples, with their seeds, as are carried at once
+    carried = len(rows) if copy.bidirectional else BLOCK
+    one = start.shape[1] * carried * (copy.input_size + 8 * copy.num_layers * copy.hidden_size)
+    size = max(1, HELD // one)
+    parts = zip(rows.split(size, dim=1), start.split(size), strict=True)
+    logs = torch.cat([_carried(copy, *part) for part in parts])
     if drawn:
         logs = logs - math.log(seeds) / 2
     return StepGradients(logs.flip(1), whole.shape[1], seeds if drawn else 0, units)
@@ -415,14 +420,6 @@ def _reach(draws: int, samples: int) -> float:
         less = s * math.log(k) + scipy.special.gammaln(k - s) - scipy.special.gammaln(k)
         least = min(least, ((more + less) / 2 + math.log(2 / RISK) / samples) / s)
     return float(least)
-
-
-def _parts(rows: Tensor, start: Tensor, layer: nn.RNNBase) -> Iterator[tuple[Tensor, Tensor]]:
-    """Samples with their seeds, as many as are carried at once."""
-    steps = len(rows) if layer.bidirectional else BLOCK
-    one = start.shape[1] * steps * (layer.input_size + 8 * layer.num_layers * layer.hidden_size)
-    size = max(1, HELD // one)
-    yield from zip(rows.split(size, dim=1), start.split(size), strict=True)
 
 
 def _carried(

@@ -354,21 +354,17 @@ def pieces(stored: Stored, rule: NameRule, heads: Heads = UNKNOWN) -> list[Piece
         heads: Of the model.
     """
     if rule.experts:
-        return _experts(stored, rule)
+        count, rows, cols = stored.shape
+        found: list[Piece] = []
+        for i in range(count):
+            cut = Cut(stored, i, i + 1, rows=rows, turned=rule.turned)
+            shape = (cols, rows) if rule.turned else (rows, cols)
+            one = Piece(f"{i}", rule.kind, cut, shape, stored.bytes // count)
+            split = _parts(one, rule, UNKNOWN) if rule.parts else [one]
+            found += [replace(p, part=f"{i}.{p.part}" if len(split) > 1 else p.part) for p in split]
+        return found
     one = whole(stored, rule.kind, turned=rule.turned)
     return _parts(one, rule, heads) if rule.parts else [one]
-
-
-def _experts(stored: Stored, rule: NameRule) -> list[Piece]:
-    count, rows, cols = stored.shape
-    found: list[Piece] = []
-    for i in range(count):
-        cut = Cut(stored, i, i + 1, rows=rows, turned=rule.turned)
-        shape = (cols, rows) if rule.turned else (rows, cols)
-        one = Piece(f"{i}", rule.kind, cut, shape, stored.bytes // count)
-        split = _parts(one, rule, UNKNOWN) if rule.parts else [one]
-        found += [replace(p, part=f"{i}.{p.part}" if len(split) > 1 else p.part) for p in split]
-    return found
 
 
 def _parts(one: Piece, rule: NameRule, heads: Heads) -> list[Piece]:
@@ -407,25 +403,21 @@ def _sizes(shape: tuple[int, int], rule: NameRule, heads: Heads) -> tuple[int, l
     """Number of groups, and the outputs that each part has in one of them; or why not."""
     out, parts = shape[0], len(rule.parts)
     if rule.layout == "groups" or rule.sizes == "heads":
-        return _of_heads(shape, rule, heads)
+        # queries, keys and values; thirds only where they are as many as inputs, else by heads
+        out, inner = shape
+        if rule.layout == "blocks" and not heads.fit(out) and out == 3 * inner:
+            return 1, [inner] * 3
+        groups = heads.groups_of(out, inner)
+        if not groups:
+            return _unknown(out, rule, "heads")
+        size = out // (heads.queries + 2 * groups)
+        if rule.layout == "blocks":
+            return 1, [heads.queries * size, groups * size, groups * size]
+        return groups, [heads.queries // groups * size, size, size]
     outer = heads.queries if rule.layout == "heads" else rule.repeats
     if outer < 1 or out % (outer * parts):
         return _unknown(out, rule, "heads" if rule.layout == "heads" else "outputs")
     return outer, [out // outer // parts] * parts
-
-
-def _of_heads(shape: tuple[int, int], rule: NameRule, heads: Heads) -> tuple[int, list[int]] | str:
-    """Queries, keys and values; thirds only where they are as many as inputs, else by heads."""
-    out, inner = shape
-    if rule.layout == "blocks" and not heads.fit(out) and out == 3 * inner:
-        return 1, [inner] * 3
-    groups = heads.groups_of(out, inner)
-    if not groups:
-        return _unknown(out, rule, "heads")
-    size = out // (heads.queries + 2 * groups)
-    if rule.layout == "blocks":
-        return 1, [heads.queries * size, groups * size, groups * size]
-    return groups, [heads.queries // groups * size, size, size]
 
 
 def _unknown(out: int, rule: NameRule, what: str) -> str:

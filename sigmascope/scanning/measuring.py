@@ -348,23 +348,21 @@ def _of_entries(seen: Entries, matrix: Matrix) -> Iterator[Item]:
     if seen.odd:
         yield read(matrix, q.NON_FINITE_ENTRIES, Estimate.exactly(float(seen.odd)))
     elif seen.energy.value > 0:
-        yield from _of_sums(seen, matrix)
-
-
-def _of_sums(seen: Entries, matrix: Matrix) -> Iterator[Item]:
-    """Extremes of the entries, next to all."""
-    for name, squares, empty in (
-        (q.LONGEST_ROW, seen.rows, seen.empty[0]),
-        (q.LONGEST_COLUMN, seen.cols, seen.empty[1]),
-    ):
-        # what is there and too small to be squared is shorter than all others
-        lengths = squares.sort().values[empty:].sqrt()
-        usual = sums.median(lengths)
-        if float(lengths[(len(lengths) - 1) // 2]) < TINY:
-            yield skip(matrix, name, "half of them are too small to be squared beside the longest")
-            continue
-        ulps = 64 + 2.0 * seen.count / len(squares)  # of sums of so many
-        ratio = Estimate.rounded(float(lengths[-1]) / usual, ulps=ulps)
-        yield read(matrix, name, ratio.at_least(1.0))
-    peak = seen.largest / (seen.energy / seen.count).sqrt()
-    yield read(matrix, q.LARGEST_ENTRY, peak.at_least(1.0))
+        # extremes of the entries, next to all
+        for name, squares, empty in (
+            (q.LONGEST_ROW, seen.rows, seen.empty[0]),
+            (q.LONGEST_COLUMN, seen.cols, seen.empty[1]),
+        ):
+            # what is there and too small to be squared is shorter than all others
+            lengths = squares.sort().values[empty:].sqrt()
+            usual = sums.median(lengths)
+            if float(lengths[(len(lengths) - 1) // 2]) < TINY:
+                yield skip(
+                    matrix, name, "half of them are too small to be squared beside the longest"
+                )
+                continue
+            ulps = 64 + 2.0 * seen.count / len(squares)  # of sums of so many
+            ratio = Estimate.rounded(float(lengths[-1]) / usual, ulps=ulps)
+            yield read(matrix, name, ratio.at_least(1.0))
+        peak = seen.largest / (seen.energy / seen.count).sqrt()
+        yield read(matrix, q.LARGEST_ENTRY, peak.at_least(1.0))

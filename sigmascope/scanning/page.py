@@ -9,7 +9,7 @@ from typing import Any
 from sigmascope import quantities as q
 from sigmascope.gate import printable
 from sigmascope.records import Finding, Reading
-from sigmascope.records.scans import Matrix, Scan
+from sigmascope.records.scans import Scan
 from sigmascope.report import console
 from sigmascope.report.findings import headline, reasons
 from sigmascope.report.pages.html import Places, packed, packed_places, packed_spectrum, write_page
@@ -228,41 +228,40 @@ def _matrices(scan: Scan) -> dict[str, Any]:
     }
     how = {s.site: s.spectrum.how for s in reversed(scan.spectra)}
     shared = {name: [getattr(m, name) for m in matrices] for name in _ABOUT}
-    shared["says"] = [_says(m, how.get(m.site, "")) for m in matrices]
+    says: list[str] = []
+    for m in matrices:
+        # A matrix in one line, but for its depth: so that many are told by the same words
+        route = how.get(m.site, "")
+        form = "" if m.form == "matrix" else f", as {m.form}"
+        spectrum = f"{m.effort} spectrum{f' ({route})' if route else ''}"
+        parts = "" if m.tensors == (m.site,) else f"; read from {', '.join(m.tensors)}"
+        shape = f"{m.rows} × {m.cols}"
+        size = console.sized(m.bytes)
+        says.append(f"{m.kind}, {shape}{form}, {m.dtype}, {size}, {spectrum}{parts}")
+    shared["says"] = says
     for name, every in shared.items():
         place = {word: i for i, word in enumerate(dict.fromkeys(every))}
         found[name] = {"words": [*place], "at": [place[word] for word in every]}
     return found
 
 
-def _says(m: Matrix, how: str) -> str:
-    """A matrix in one line, but for its depth: so that many are told by the same words."""
-    form = "" if m.form == "matrix" else f", as {m.form}"
-    spectrum = f"{m.effort} spectrum{f' ({how})' if how else ''}"
-    parts = "" if m.tensors == (m.site,) else f"; read from {', '.join(m.tensors)}"
-    shape = f"{m.rows} × {m.cols}"
-    size = console.sized(m.bytes)
-    return f"{m.kind}, {shape}{form}, {m.dtype}, {size}, {spectrum}{parts}"
-
-
 def _columns(read: Columns, sites: Sequence[str], routes: Routes) -> list[dict[str, Any]]:
-    return [_column(name, found, sites, routes) for name, found in read.items()]
-
-
-def _column(
-    name: str, read: Mapping[str, Reading], sites: Sequence[str], routes: Routes
-) -> dict[str, Any]:
-    """One quantity: what it means, its numbers, and by which route each was found."""
-    of = _quantity(read)
-    place = {r.site: routes[r.estimate.how, r.estimate.risk, r.form] for r in read.values()}
-    only, *others = dict.fromkeys(place.values())
-    here = [read.get(site) for site in sites]
-    return {
-        **{"name": name, "unit": of.unit, "scale": of.scale, "means": _means(of)},
-        "shown": name in _SHOWN,
-        "route": packed_places([place.get(s, 0) for s in sites]) if others else only,
-        **packed([None if r is None else r.estimate for r in here]),
-    }
+    made: list[dict[str, Any]] = []
+    for name, found in read.items():
+        # one quantity: what it means, its numbers, and by which route each was found
+        of = _quantity(found)
+        place = {r.site: routes[r.estimate.how, r.estimate.risk, r.form] for r in found.values()}
+        only, *others = dict.fromkeys(place.values())
+        here = [found.get(site) for site in sites]
+        made.append(
+            {
+                **{"name": name, "unit": of.unit, "scale": of.scale, "means": _means(of)},
+                "shown": name in _SHOWN,
+                "route": packed_places([place.get(s, 0) for s in sites]) if others else only,
+                **packed([None if r is None else r.estimate for r in here]),
+            }
+        )
+    return made
 
 
 def _spectra(scan: Scan, at: Mapping[str, int]) -> dict[int, list[Any]]:

@@ -175,10 +175,13 @@ def watching_dropout(model: nn.Module) -> Iterator[dict[str, Dropped]]:
         Dropout inside of fused layers (attention, recurrent ones) cannot be seen.
     """
     watch = _Watch()
+
+    def leave(*_: Any) -> None:
+        watch.inside.pop()
+
     with ExitStack() as hooks:
         for name, module in model.named_modules():
             enter = lambda *_, name=name: watch.inside.append(name)
-            leave = lambda *_: _last(watch.inside)
             hooks.callback(module.register_forward_pre_hook(enter).remove)
             hooks.callback(module.register_forward_hook(leave, always_call=True).remove)
         with watch:
@@ -203,7 +206,3 @@ def dropped(model: nn.Module, *batches: Batch) -> tuple[Dropped, ...]:
             for batch in batches:
                 called(model, batch)
     return tuple(places.values())
-
-
-def _last(inside: list[str]) -> None:
-    inside.pop()

@@ -138,7 +138,22 @@ class Statisticians:
         if module in self.seen and self.replaying:
             mean, variance = self.seen[module][self.place[module]]
             self.place[module] += 1
-            return _replayed(module, x, mean, variance)
+            # What a batch normaliser writes with these statistics held constant. A class of the
+            # user's own may have an activation inside: its own forward pass is run again, with the
+            # statistics in the place of its running ones.
+            assert isinstance(module, _BatchNorm)
+            if own_kind(module):
+                y = _standardised(module, x, mean, variance)
+                shape = [1, -1] + [1] * (y.ndim - 2)
+                if module.weight is not None:
+                    y = y * module.weight.view(shape)
+                return y if module.bias is None else y + module.bias.view(shape)
+            kept = module.running_mean, module.running_var, module.training
+            try:
+                module.running_mean, module.running_var, module.training = mean, variance, False
+                return type(module).forward(module, x)
+            finally:
+                module.running_mean, module.running_var, module.training = kept
         if isinstance(module, _BatchNorm) and uses_batch_statistics(module):
             self.seen.setdefault(module, []).append(statistics(module, x.detach()))
         return y
@@ -147,27 +162,6 @@ class Statisticians:
 def own_kind(module: nn.Module) -> bool:
     """Whether a normaliser does what torch's own class does, and nothing after it."""
     return type(module).__module__.startswith("torch.nn.") or isinstance(module, UncentredBatchNorm)
-
-
-def _replayed(module: nn.Module, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    """What a batch normaliser writes with these statistics held constant.
-
-    A class of the user's own may have an activation inside: its own forward pass is run again, with
-    the statistics in the place of its running ones.
-    """
-    assert isinstance(module, _BatchNorm)
-    if own_kind(module):
-        y = _standardised(module, x, mean, variance)
-        shape = [1, -1] + [1] * (y.ndim - 2)
-        if module.weight is not None:
-            y = y * module.weight.view(shape)
-        return y if module.bias is None else y + module.bias.view(shape)
-    kept = module.running_mean, module.running_var, module.training
-    try:
-        module.running_mean, module.running_var, module.training = mean, variance, False
-        return type(module).forward(module, x)
-    finally:
-        module.running_mean, module.running_var, module.training = kept
 
 
 def statistics(module: _BatchNorm, x: Tensor) -> Statistics:

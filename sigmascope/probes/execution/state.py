@@ -532,7 +532,12 @@ def _state_of(one: Any) -> Undo | None:
         return lambda: None if one.tobytes() == values.tobytes() else np.copyto(one, values)
     if isinstance(one, torch.Generator):
         state = one.get_state()
-        return lambda: None if torch.equal(one.get_state(), state) else _set(one.set_state, state)
+
+        def go_on() -> None:
+            if not torch.equal(one.get_state(), state):
+                one.set_state(state)
+
+        return go_on
     if isinstance(one, np.random.Generator):
         bits, inner = one.bit_generator, one.bit_generator.state
         return lambda: setattr(bits, "state", inner)
@@ -541,10 +546,6 @@ def _state_of(one: Any) -> Undo | None:
     if isinstance(one, np.random.RandomState):
         return partial(one.set_state, one.get_state())
     return None
-
-
-def _set(by: Callable[[Tensor], Any], state: Tensor) -> None:
-    by(state)
 
 
 def _restore_sequence(found: Any, content: Any) -> None:
@@ -697,12 +698,13 @@ def _attribute(place: Any, name: str) -> Undo:
 
 def _hooks(found: dict[Any, Any]) -> Undo:
     before = dict(found)
-    return lambda: None if found.keys() == before.keys() else _refill(found, before)
 
+    def refill() -> None:
+        if found.keys() != before.keys():
+            found.clear()
+            found.update(before)
 
-def _refill(found: dict[Any, Any], before: dict[Any, Any]) -> None:
-    found.clear()
-    found.update(before)
+    return refill
 
 
 def _default_device() -> Undo:

@@ -454,19 +454,17 @@ def traced(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) ->
     Raises:
         Refusal: If the model raises anything, with what it was given.
     """
-    trace = _watched(model, batch, listened)
+    for outside in (True, False):
+        with suppress(Exception):  # a watcher's; the model's own comes again below
+            trace = run_once(model, batch, listened, operations=True, outside=outside)
+            break
+    else:
+        trace = run_once(model, batch, listened)
     if any(c.spoiled for c in trace.calls):
         again = run_once(model, batch, listened, copy=True)
         watched = {"operations": trace.operations, "tail": trace.tail, "outside": trace.outside}
         return replace(again, **watched, seen=trace.calls, unfed=trace.unfed)
     return trace
-
-
-def _watched(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) -> Trace:
-    for outside in (True, False):
-        with suppress(Exception):  # a watcher's; the model's own comes again below
-            return run_once(model, batch, listened, operations=True, outside=outside)
-    return run_once(model, batch, listened)
 
 
 def run_once(

@@ -404,7 +404,7 @@ def stack_of(
         batch: What the model was run on.
         output: What it gave.
     """
-    why = _why_none(calls, batch, output) or _finite(calls)
+    why = _why_none(calls, batch, output)
     if why:
         return why
     slope = _asked(model, calls, batch)
@@ -422,7 +422,7 @@ def stack_of(
 
 
 def _why_none(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> str:
-    """Why layers are no stack, by their kinds and their ends alone; empty if they may be one."""
+    """Why layers are no stack, by their kinds, ends and numbers; empty if they may be one."""
     if not calls:
         return "no layer is called on this batch"
     if any(is_repeated(c.site) for c in calls):
@@ -443,7 +443,8 @@ def _why_none(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> str:
     for end, count in (("inputs", first[0].numel()), ("outputs", last[0].numel())):
         if count > ENDS:
             return f"it has {count} {end}, and derivatives by all are taken of {ENDS} at most"
-    return ""
+    odd = [c.site for c in calls[:-1] if not bool(c.output.isfinite().all())]
+    return f"{odd[0]} writes numbers that are not finite" if odd else ""
 
 
 def _asked(model: nn.Module, calls: tuple[Call, ...], batch: Batch) -> float | str:
@@ -459,12 +460,6 @@ def _asked(model: nn.Module, calls: tuple[Call, ...], batch: Batch) -> float | s
                 return UNKNOWN
             seen = [*between(run), *seen]
     return _slope(seen)
-
-
-def _finite(calls: tuple[Call, ...]) -> str:
-    """Which layer writes numbers that are not; empty where none does."""
-    odd = [c.site for c in calls[:-1] if not bool(c.output.isfinite().all())]
-    return f"{odd[0]} writes numbers that are not finite" if odd else ""
 
 
 def _slope(seen: Sequence[Between]) -> float | str:

@@ -195,6 +195,10 @@ class _Bending:
         density, spent = self._density(first) if "density" in self.asked else (None, 0)
         values = first.ritz()[0]
         floor = FLAT * max(abs(values[0].item()), abs(values[-1].item()))
+        above = None
+        if density:
+            rest = density.below(floor)
+            above = Estimate(1 - rest.value, 1 - rest.high, 1 - rest.low, rest.how, rest.risk)
         return Bend(
             site,
             n,
@@ -202,7 +206,7 @@ class _Bending:
             ends.bottom[0] if ends and "bottom" in self.asked else None,
             trace if "trace" in self.asked else None,
             frobenius if "frobenius" in self.asked else None,
-            _rest(density.below(floor)) if density else None,
+            above,
             density.below(-floor) if density else None,
             density,
             first.steps + drawn + spent,
@@ -228,7 +232,3 @@ class _Bending:
             krylov_space(operator, steps=steps, generator=self.generator) for _ in range(starts)
         ]
         return spectral_density(spaces or [first]), steps * starts
-
-
-def _rest(share: Estimate) -> Estimate:
-    return Estimate(1 - share.value, 1 - share.high, 1 - share.low, share.how, share.risk)

@@ -385,7 +385,14 @@ class Plane:
             found = self.entering(points)[index]
             parts = np.split(found.values, np.cumsum([len(p.corners) + 1 for p in here])[:-1])
             for p, part in zip(here, parts, strict=True):
-                yield Met(Polygon(p.corners, _continued(part, found.noise)), found.window)
+                # affine functions at the corners, from points inside; those of rounding alone are
+                # zero
+                middle = part[0]
+                corners = middle + (part[1:] - middle) / SHARE
+                yield Met(
+                    Polygon(p.corners, np.where(np.abs(part).max(0) <= found.noise, 0.0, corners)),
+                    found.window,
+                )
 
     def entering(self, points: Float64[Tensor, "n 2"]) -> list["Entering"]:
         """What every activation that counts chooses from, one row for each point."""
@@ -461,13 +468,6 @@ def _within(p: Polygon) -> np.ndarray:
     """The middle, and points on the way to every corner."""
     middle = p.corners.mean(0)
     return np.concatenate([middle[None], middle + SHARE * (p.corners - middle)])
-
-
-def _continued(values: np.ndarray, noise: float) -> np.ndarray:
-    """Affine functions at the corners, from points inside; those of rounding alone are zero."""
-    middle = values[0]
-    found = middle + (values[1:] - middle) / SHARE
-    return np.where(np.abs(values).max(0) <= noise, 0.0, found)
 
 
 def _require_still(part: Segment) -> None:

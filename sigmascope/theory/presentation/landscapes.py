@@ -344,10 +344,24 @@ def _landscape_form(
     loss: str = "",
 ) -> dict[str, Any]:
     seen = scenery or Scenery()
+    measured: list[dict[str, Any]] = []
+    for each in (found, *variants):
+        names = ("site", "floor", *(title.replace(" ", "_") for title in LAYER_NUMBERS), "rate")
+        skipped = [some(s, "site", "why") for s in each.skipped]
+        measured.append(
+            {
+                **some(each, "says", "rho"),
+                "layers": [
+                    {**some(layer, *names), "axes": thinned(layer.root.sigma.tolist())}
+                    for layer in each.layers
+                ],
+                "skipped": skipped,
+            }
+        )
     return {
         "schema": "sigmascope/landscape/1",
         "loss": loss or found.loss,
-        "variants": [_variant(each) for each in (found, *variants)],
+        "variants": measured,
         "curvature": None if seen.curvature is None else json_form(seen.curvature),
         "surface": None if seen.surface is None else json_form(seen.surface),
         "regions": None if seen.regions is None else json_form(seen.regions),
@@ -383,19 +397,6 @@ def _regions_form(regions: Regions) -> dict[str, Any]:
         "polygons": rounded(found.polygons),
         "classes": classes.tolist(),
         "cuts": rounded(found.cuts),
-    }
-
-
-def _variant(found: Landscape) -> dict[str, Any]:
-    names = ("site", "floor", *(title.replace(" ", "_") for title in LAYER_NUMBERS), "rate")
-    skipped = [some(s, "site", "why") for s in found.skipped]
-    return {
-        **some(found, "says", "rho"),
-        "layers": [
-            {**some(layer, *names), "axes": thinned(layer.root.sigma.tolist())}
-            for layer in found.layers
-        ],
-        "skipped": skipped,
     }
 
 
