@@ -4,7 +4,7 @@ import base64
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -86,7 +86,21 @@ class Journal:
                 )
             differing = [n for n in settings if n != SCANNED and begun.get(n) != settings[n]]
             if differing:
-                was = _difference(differing, begun, settings)
+                # what a scan is of, or how it was made, where it is another
+                if "against" in differing:
+                    was = f"{'with' if settings['against'] == 'no' else 'without'} `--against`"
+                elif SAME in differing:
+                    name = printable(begun[SCANNED])
+                    was = f"of other files, of {name}, or of these before they changed"
+                elif differing == ["matrices"]:
+                    was = (
+                        f"of other matrices of {printable(begun[SCANNED])}, as when there was more "
+                        "or less `--memory`, or another version of sigmascope"
+                    )
+                else:
+                    was = (
+                        f"with other `{differing[0]}`, {printable(begun.get(differing[0], 'none'))}"
+                    )
                 raise Refusal(
                     f"`{self.run.path}` holds a scan {was}: ask for the same, or name another run "
                     "file."
@@ -130,21 +144,6 @@ class Journal:
         """Let go of the file."""
         if self.run is not None:
             self.run.close()
-
-
-def _difference(differing: list[str], begun: Mapping[str, str], asked: Mapping[str, str]) -> str:
-    """What a scan is of, or how it was made, where it is another."""
-    if "against" in differing:
-        return f"{'with' if asked['against'] == 'no' else 'without'} `--against`"
-    if SAME in differing:
-        name = printable(begun[SCANNED])
-        return f"of other files, of {name}, or of these before they changed"
-    if differing == ["matrices"]:
-        return (
-            f"of other matrices of {printable(begun[SCANNED])}, as when there was more or less "
-            "`--memory`, or another version of sigmascope"
-        )
-    return f"with other `{differing[0]}`, {printable(begun.get(differing[0], 'none'))}"
 
 
 def _read(run: Run) -> Iterable[tuple[int, Measured]]:

@@ -30,14 +30,23 @@ def default_data(
         Refusal: If nothing says what the model takes; the message says what to pass.
     """
     source = generator if generator is not None else torch.Generator().manual_seed(0)
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     image = _image_size(config)
     if image is not None:
         data = open_data("gaussian", samples=samples, shape=image, generator=generator)
         assert isinstance(data.inputs, Tensor)
         return replace(data, inputs={"pixel_values": data.inputs})
     if isinstance(getattr(config, "vocab_size", None), int):
-        return _tokens_for(config, samples, source)
+        # random tokens as the arguments that a Hugging Face language model takes
+        places = getattr(config, "max_position_embeddings", None)
+        length = min(LENGTH, places) if isinstance(places, int) else LENGTH
+        data = _tokens(config.vocab_size, length, samples, source)
+        assert isinstance(data.inputs, Tensor)
+        inputs = {"input_ids": data.inputs}
+        if getattr(config, "is_encoder_decoder", False):
+            decoder = torch.randint(config.vocab_size, (samples, length), generator=source)
+            inputs["decoder_input_ids"] = decoder
+        return replace(data, inputs=inputs)
     first = first_layer(model)
     if isinstance(first, nn.Embedding):
         # `LENGTH`, or less where a second embedding, taken to be of positions, has fewer rows
@@ -99,16 +108,3 @@ def _tokens(vocabulary: int, length: int, samples: int, source: torch.Generator)
     ids = torch.randint(vocabulary, (samples, length), generator=source)
     name = f"random tokens, {samples} sequences of {length} from {vocabulary} words"
     return Data(ids, None, name, None)
-
-
-def _tokens_for(config: Any, samples: int, source: torch.Generator) -> Data:
-    """Random tokens as the arguments that a Hugging Face language model takes."""
-    places = getattr(config, "max_position_embeddings", None)
-    length = min(LENGTH, places) if isinstance(places, int) else LENGTH
-    data = _tokens(config.vocab_size, length, samples, source)
-    assert isinstance(data.inputs, Tensor)
-    inputs = {"input_ids": data.inputs}
-    if getattr(config, "is_encoder_decoder", False):
-        decoder = torch.randint(config.vocab_size, (samples, length), generator=source)
-        inputs["decoder_input_ids"] = decoder
-    return replace(data, inputs=inputs)

@@ -30,7 +30,16 @@ def known(
 ) -> Data:
     """A data set known by name."""
     if name == "gaussian":
-        size = _shape(options["shape"]) if "shape" in options else shape
+        size = shape
+        if "shape" in options:
+            text = options["shape"]
+            sizes = text.replace(",", "x").split("x")
+            if not all(len(s) <= DIGITS and s.isdecimal() and int(s) > 0 for s in sizes):
+                raise Refusal(
+                    f"`shape` must read like 64 or 3x32x32, got `{text[:80]}`: name sizes of one "
+                    "sample."
+                )
+            size = tuple(int(s) for s in sizes)
         if size is None:
             raise Refusal(
                 "`gaussian` needs the shape of one sample: write `gaussian?shape=64` or "
@@ -62,15 +71,6 @@ def query_options(name: str, query: str) -> dict[str, str]:
             has = f"it has {listed(allowed)}" if allowed else "it has none"
             raise Refusal(f"`{name}` has no option `{key}`; {has}.{nearest(key, allowed)}")
     return pairs
-
-
-def _shape(text: str) -> tuple[int, ...]:
-    sizes = text.replace(",", "x").split("x")
-    if not all(len(s) <= DIGITS and s.isdecimal() and int(s) > 0 for s in sizes):
-        raise Refusal(
-            f"`shape` must read like 64 or 3x32x32, got `{text[:80]}`: name sizes of one sample."
-        )
-    return tuple(int(size) for size in sizes)
 
 
 def from_file(

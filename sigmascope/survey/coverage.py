@@ -52,18 +52,27 @@ def covered(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
     except Exception as error:  # noqa: BLE001 (operations of the user's may refuse to be watched)
         why = f"the model cannot be watched: {in_words(error)}"
         doubts.append(Skipped("(model)", "weights applied outside of layers", why))
-    return found, [*doubts, *_uncalled(subject, called, outside), *_loose(subject, called, outside)]
-
-
-def _uncalled(subject: Subject, called: set[str], outside: frozenset[str]) -> Iterator[Skipped]:
-    """Layers that were never called, and whether their weights were applied all the same."""
+    # layers that were never called, and whether their weights were applied all the same
     for name, module in subject.modules.items():
         if name not in called:
             mine = {f"{name}.{key}" for key, _ in module.named_parameters()}
             unread = not mine & outside and mine & differentiated(subject)
-            yield Skipped(
-                name, LAYER, OUTSIDE if mine & outside else UNREAD if unread else UNCALLED
+            doubts.append(
+                Skipped(name, LAYER, OUTSIDE if mine & outside else UNREAD if unread else UNCALLED)
             )
+    # weights that are applied, or could be, where nothing is recorded, layers' own aside
+    absent = {id(p) for n, m in subject.modules.items() if n not in called for p in m.parameters()}
+    recorded = [subject.modules[n] for n in called] + [*normalisers(subject.model).values()]
+    reached = {id(p) for module in recorded for p in module.parameters()}
+    own = dict(subject.model.named_parameters())
+    for name in sorted(outside):
+        if name not in own or id(own[name]) not in absent - reached:
+            doubts.append(Skipped(name, WEIGHT, OUTSIDE))
+    for name, p in own.items():
+        matrix = is_matrix(p) and (p.is_floating_point() or p.is_complex())
+        if matrix and name not in outside and id(p) not in absent | reached:
+            doubts.append(Skipped(name, WEIGHT, UNOWNED))
+    return found, doubts
 
 
 def differentiated(subject: Subject) -> frozenset[str]:
@@ -72,18 +81,3 @@ def differentiated(subject: Subject) -> frozenset[str]:
         return subject.unaccounted
     except Exception:  # noqa: BLE001 (not differentiable: what is told without remains)
         return frozenset()
-
-
-def _loose(subject: Subject, called: set[str], outside: frozenset[str]) -> Iterator[Skipped]:
-    """Weights that are applied, or could be, where nothing is recorded, layers' own aside."""
-    absent = {id(p) for n, m in subject.modules.items() if n not in called for p in m.parameters()}
-    recorded = [subject.modules[n] for n in called] + [*normalisers(subject.model).values()]
-    reached = {id(p) for module in recorded for p in module.parameters()}
-    own = dict(subject.model.named_parameters())
-    for name in sorted(outside):
-        if name not in own or id(own[name]) not in absent - reached:
-            yield Skipped(name, WEIGHT, OUTSIDE)
-    for name, p in own.items():
-        matrix = is_matrix(p) and (p.is_floating_point() or p.is_complex())
-        if matrix and name not in outside and id(p) not in absent | reached:
-            yield Skipped(name, WEIGHT, UNOWNED)

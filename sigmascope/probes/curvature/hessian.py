@@ -255,7 +255,16 @@ def self_check(scene: Scene) -> SelfCheck:
     along = dict(zip(parameters, directions, strict=True))
     supervised = scene.loss is not None and scene.targets is not None
     kind: Kind = "hessian" if supervised else "gauss-newton"
-    moves = (lambda: _gradient(scene, owned)) if supervised else (lambda: _output(scene))
+
+    def moves() -> Tensor:
+        with differentiable_twice(scene.model):
+            if not supervised:
+                with torch.no_grad():
+                    return scene.output().flatten()
+            value = scene.value(scene.output())
+            found = torch.autograd.grad(value, owned, allow_unused=True)
+        return joined(found, owned)
+
     claimed = _claimed(scene, kind, parameters, directions)
     best = SelfCheck(float("inf"), STEPS[0])
     floor = 1e-9 * moves().norm().item() + 1e-300
@@ -298,15 +307,3 @@ def _claimed(
         output = scene.output()
         found = pushforward(output, list(parameters.values()))(directions)
     return torch.zeros_like(output).flatten() if found is None else found.flatten()
-
-
-def _gradient(scene: Scene, owned: list[nn.Parameter]) -> Tensor:
-    with differentiable_twice(scene.model):
-        value = scene.value(scene.output())
-        found = torch.autograd.grad(value, owned, allow_unused=True)
-    return joined(found, owned)
-
-
-def _output(scene: Scene) -> Tensor:
-    with differentiable_twice(scene.model), torch.no_grad():
-        return scene.output().flatten()

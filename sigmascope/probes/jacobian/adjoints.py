@@ -60,9 +60,20 @@ def share(
     if isinstance(module, NORMALISERS):
         return _normaliser(module, J, normal)
     if isinstance(module, _ConvNd):
-        return _convolution(module, x, J)
+        grads = kernel_gradients(module, x, J)
+        total = _square_sum(grads) * float(module.weight.requires_grad)
+        if module.bias is not None and module.bias.requires_grad:
+            total = total + _square_sum(J.flatten(3).sum(3))
+        return total
     if isinstance(module, nn.Embedding):
-        return _embedding(module, x, J)
+        # [n, k, t, o]; one row where x is [n]
+        d = J.reshape(*J.shape[:2], -1, J.shape[-1]).double()
+        tokens = x.reshape(len(x), -1)  # [n, t]
+        same = (tokens[:, :, None] == tokens[:, None]).double()
+        if module.padding_idx is not None:
+            same = same * (tokens != module.padding_idx)[:, :, None]
+        total = torch.stack([(same * (dk @ dk.mT)).sum((1, 2)) for dk in d.unbind(1)], dim=1)
+        return total * float(module.weight.requires_grad)
     if isinstance(module, nn.Linear):
         weight, bias = module.weight, module.bias
     else:
@@ -123,24 +134,6 @@ def kernel_gradients(module: nn.Module, x: Tensor, J: Tensor) -> Float[Tensor, "
     moving = J.flatten(3).unflatten(2, (groups, -1)).transpose(1, 2)  # [n, g, k, o, p]
     stacked = moving.flatten(2, 3) @ cut.mT  # every output in one product
     return stacked.unflatten(2, (k, -1)).transpose(1, 2)
-
-
-def _convolution(module: _ConvNd, x: Tensor, J: Tensor) -> PerSample:
-    grads = kernel_gradients(module, x, J)
-    total = _square_sum(grads) * float(module.weight.requires_grad)
-    if module.bias is not None and module.bias.requires_grad:
-        total = total + _square_sum(J.flatten(3).sum(3))
-    return total
-
-
-def _embedding(module: nn.Embedding, x: Tensor, J: Tensor) -> PerSample:
-    d = J.reshape(*J.shape[:2], -1, J.shape[-1]).double()  # [n, k, t, o]; one row where x is [n]
-    tokens = x.reshape(len(x), -1)  # [n, t]
-    same = (tokens[:, :, None] == tokens[:, None]).double()
-    if module.padding_idx is not None:
-        same = same * (tokens != module.padding_idx)[:, :, None]
-    total = torch.stack([(same * (dk @ dk.mT)).sum((1, 2)) for dk in d.unbind(1)], dim=1)
-    return total * float(module.weight.requires_grad)
 
 
 def _normaliser(module: nn.Module, J: Tensor, normal: Tensor | None) -> PerSample | None:

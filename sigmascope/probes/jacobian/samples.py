@@ -112,8 +112,23 @@ def collinearity(parts: Sequence[LastGradients]) -> Collinearity:
     first = parts[0]
     kept = [p.rows for p in parts if p.rows is not None]
     rows = torch.cat(kept) if kept else None
-    pairs, least, mean, zero = _compared(torch.cat([p.grads for p in parts]))
-    return Collinearity(first.site, pairs, least, mean, zero, rows, first.error)
+    # pairs with a direction, their least and mean `|cos|`, and pairs without; in blocks
+    grads = torch.cat([p.grads for p in parts])
+    n, units, _ = grads.shape
+    top = grads.abs().amax(2, keepdim=True)
+    scaled = grads / torch.where(top > 0, top, 1.0)
+    unit = scaled / torch.where(top > 0, scaled.norm(dim=2, keepdim=True), 1.0)
+    V, there = unit.transpose(0, 1), (top[:, :, 0] > 0).T  # [units, n, inputs], [units, n]
+    place, size = torch.arange(n, device=grads.device), max(1, TOGETHER // (n * units))
+    least, total, pairs = V.new_tensor(torch.inf), V.new_zeros(()), 0
+    for some in place.split(size):
+        apart = there[:, some, None] & there[:, None] & (place > some[:, None])
+        cosines = (V[:, some] @ V.mT).abs().clamp(max=1)[apart]
+        if len(cosines):
+            least, total = torch.minimum(least, cosines.min()), total + cosines.sum()
+            pairs += len(cosines)
+    mean, zero = float(total) / pairs if pairs else 0.0, units * n * (n - 1) // 2 - pairs
+    return Collinearity(first.site, pairs, float(least), mean, zero, rows, first.error)
 
 
 def _per_unit(module: nn.Module, x: Tensor, d: Tensor) -> Float64[Tensor, "n units inputs"]:
@@ -125,25 +140,6 @@ def _per_unit(module: nn.Module, x: Tensor, d: Tensor) -> Float64[Tensor, "n uni
     a = x.flatten(1, -2) if x.ndim > 2 else x[:, None]
     deltas = d.flatten(1, -2) if d.ndim > 2 else d[:, None]
     return deltas[:, :, :UNITS].mT @ a
-
-
-def _compared(grads: Float64[Tensor, "n units inputs"]) -> tuple[int, float, float, int]:
-    """Pairs with a direction, their least and mean `|cos|`, and pairs without; in blocks."""
-    n, units, _ = grads.shape
-    top = grads.abs().amax(2, keepdim=True)
-    scaled = grads / torch.where(top > 0, top, 1.0)
-    unit = scaled / torch.where(top > 0, scaled.norm(dim=2, keepdim=True), 1.0)
-    V, there = unit.transpose(0, 1), (top[:, :, 0] > 0).T  # [units, n, inputs], [units, n]
-    place, size = torch.arange(n, device=grads.device), max(1, TOGETHER // (n * units))
-    least, total, pairs = V.new_tensor(torch.inf), V.new_zeros(()), 0
-    for some in place.split(size):
-        kept = there[:, some, None] & there[:, None] & (place > some[:, None])
-        found = (V[:, some] @ V.mT).abs().clamp(max=1)[kept]
-        if len(found):
-            least, total = torch.minimum(least, found.min()), total + found.sum()
-            pairs += len(found)
-    mean = float(total) / pairs if pairs else 0.0
-    return pairs, float(least), mean, units * n * (n - 1) // 2 - pairs
 
 
 # ------------------------------------------------------------------------------
