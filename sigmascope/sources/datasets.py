@@ -116,7 +116,20 @@ def cifar10(
         Refusal: If its files are nowhere to be found, are damaged, or have other columns.
     """
     path = _cifar_file(split, folder)
-    images, labels = _parquet(path)
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as missing:
+        raise Refusal(
+            "Reading CIFAR-10 needs pyarrow and pillow: pip install 'sigmascope[parquet]', or pass "
+            "the images as an .npz file."
+        ) from missing
+    try:
+        table = parquet.read_table(path, columns=["img", "label"])
+        labels = torch.from_numpy(table["label"].to_numpy().copy()).long()
+        images = table["img"]
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise Refusal(f"`{path}` is damaged or has no columns `img` and `label`.") from error
     rows = choose(len(labels), labels, samples=samples, generator=generator)
     pixels = torch.stack([_decoded(images, int(row), path) for row in rows])
     name = described(
@@ -167,23 +180,6 @@ def _cifar_file(split: str, folder: Path | None) -> Path:
         f"CIFAR-10 is not here and is not fetched: put its `{split}-00000-of-00001.parquet` "
         f"(columns `img`, `label`) into `cifar10` in {home}."
     )
-
-
-def _parquet(path: Path) -> tuple[Any, Tensor]:
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as missing:
-        raise Refusal(
-            "Reading CIFAR-10 needs pyarrow and pillow: pip install 'sigmascope[parquet]', or pass "
-            "the images as an .npz file."
-        ) from missing
-    try:
-        table = parquet.read_table(path, columns=["img", "label"])
-        labels = torch.from_numpy(table["label"].to_numpy().copy()).long()
-        return table["img"], labels
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise Refusal(f"`{path}` is damaged or has no columns `img` and `label`.") from error
 
 
 def _decoded(images: Any, row: int, path: Path) -> Tensor:
@@ -244,18 +240,14 @@ def fetch(url: str, path: Path, *, sha256: str) -> Path:
             f"What {url} returned is not the file expected (SHA-256 {digest}): {instead}."
         )
     try:
-        _write(content, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(content)
+        try:
+            Path(file.name).replace(path)
+        except OSError:
+            Path(file.name).unlink()
+            raise
     except OSError as error:
         raise Refusal(f"`{path}` cannot be written ({told(error)}): {instead}.") from error
     return path
-
-
-def _write(content: bytes, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(content)
-    try:
-        Path(file.name).replace(path)
-    except OSError:
-        Path(file.name).unlink()
-        raise

@@ -27,24 +27,6 @@ def open_folder(path: Path, *, generator: torch.Generator | None) -> tuple[nn.Mo
     Raises:
         Refusal: If the folder holds no model that transformers knows, or a damaged one.
     """
-    _require_config(path)
-    try:
-        import transformers
-    except ImportError as missing:
-        raise Refusal(
-            f"`{path}` is a Hugging Face folder, which needs transformers: pip install "
-            "'sigmascope[hf]'. Without it, name a function that builds the model: `file.py:name`."
-        ) from missing
-    with _quiet(transformers), lent(generator):
-        try:
-            return _opened(transformers, path)
-        except Refusal:
-            raise
-        except Exception as error:  # transformers raises classes of its own, and others' as well
-            raise Refusal(f"transformers cannot build `{path}` ({told(error)}).") from error
-
-
-def _require_config(path: Path) -> None:
     config = path / "config.json"
     if not config.is_file():
         inside = sorted(p.name for p in path.iterdir())
@@ -66,6 +48,20 @@ def _require_config(path: Path) -> None:
                 f"`{config}` asks for {value} layers (`{key}`), and at most {DEEPEST} are built: "
                 "is it damaged?"
             )
+    try:
+        import transformers
+    except ImportError as missing:
+        raise Refusal(
+            f"`{path}` is a Hugging Face folder, which needs transformers: pip install "
+            "'sigmascope[hf]'. Without it, name a function that builds the model: `file.py:name`."
+        ) from missing
+    with _quiet(transformers), lent(generator):
+        try:
+            return _opened(transformers, path)
+        except Refusal:
+            raise
+        except Exception as error:  # transformers raises classes of its own, and others' as well
+            raise Refusal(f"transformers cannot build `{path}` ({told(error)}).") from error
 
 
 def _opened(transformers: Any, path: Path) -> tuple[nn.Module, str]:

@@ -171,17 +171,16 @@ def _outside(Z: Float[Tensor, "n b"], Q: Float[Tensor, "n k"]) -> Float[Tensor, 
     for _ in range(PASSES):
         Z = Z - Q @ inside
         longest = torch.linalg.vector_norm(Z, dim=0).amax()
-        Z = torch.linalg.qr(Z / longest if longest > 0 else _even(Z))[0]
+        if longest > 0:
+            Z = Z / longest
+        else:  # nothing at all is left: columns that no short sum of unit vectors equals
+            places = torch.arange(1, Z.numel() + 1, dtype=torch.float64).view(Z.shape)
+            Z = torch.cos(places.square()).to(Z)
+        Z = torch.linalg.qr(Z)[0]
         inside = Q.mT @ Z
         if float(torch.linalg.matrix_norm(inside)) <= enough:
             break
     return Z
-
-
-def _even(Z: Float[Tensor, "n b"]) -> Float[Tensor, "n b"]:
-    """Columns that no short sum of unit vectors equals, for where nothing at all is left."""
-    places = torch.arange(1, Z.numel() + 1, dtype=torch.float64).view(Z.shape)
-    return torch.cos(places.square()).to(Z)
 
 
 def energy_of(A: Tensor) -> Float64[Tensor, ""]:

@@ -111,7 +111,10 @@ def leading(
     how = f"block krylov({block} x {steps}, {str(map_.dtype).removeprefix('torch.')})"
     risk = 0.0 if len(found) == map_.shape[1] else RISK
     mixes = mixes[:, : kept if vectors is None else min(kept, vectors)].to(Q.dtype)
-    sides = (_outer(Y @ mixes), Q @ mixes)
+    # at right angles, of length one, also those that rounding alone made
+    outer, R = torch.linalg.qr(Y @ mixes)
+    outer = outer * torch.where(R.diagonal() < 0, -1, 1).to(outer)
+    sides = (outer, Q @ mixes)
     return Leading(
         Spectrum(sigma, map_.asked, how, low, high, risk),
         *(sides if not map_.turned else sides[::-1]),
@@ -132,12 +135,6 @@ def _ritz(
     gram = wide.mT @ wide
     lam, V = torch.linalg.eigh(gram) if vectors else (torch.linalg.eigvalsh(gram), gram)
     return lam.flip(0).clamp_min(0).sqrt(), V.flip(1)
-
-
-def _outer(Z: Float[Tensor, "m k"]) -> Float[Tensor, "m k"]:
-    """The columns of `Z` at right angles, of length one, also those that rounding alone made."""
-    Q, R = torch.linalg.qr(Z)
-    return Q * torch.where(R.diagonal() < 0, -1, 1).to(Q)
 
 
 def _ends(

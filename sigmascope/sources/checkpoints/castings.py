@@ -20,7 +20,7 @@ def misfits(state: dict[str, Tensor], own: dict[str, Tensor]) -> Iterator[str]:
     """
     for name, value in state.items():
         if name in own:
-            why = _unusable(value) or _unlike(value, own[name])
+            why = _unlike(value, own[name])
             if why:
                 yield f"`{name}` {why}"
     yield from _torn(state, own)
@@ -45,16 +45,11 @@ def narrowed(state: dict[str, Tensor], own: dict[str, Tensor]) -> str:
     return f" ({'; '.join(said)})" if said else ""
 
 
-def _unusable(value: Tensor) -> str:
-    """Why a tensor of a file has no numbers that could be copied."""
+def _unlike(value: Tensor, mine: Tensor) -> str:
+    """What a tensor would lose in the kind of number that the model has; or that it has none."""
     if _continuous(value.dtype) and bool(_wide(value).isnan().any()):
         bad = int(_wide(value).isnan().sum())
         return f"has {bad} of {value.numel()} entries that are NaN: take an earlier checkpoint"
-    return ""
-
-
-def _unlike(value: Tensor, mine: Tensor) -> str:
-    """What a tensor would lose in the kind of number that the model has."""
     kept, used = word(value.dtype), word(mine.dtype)
     if mine.is_meta and not is_lazy(mine):
         return "is on the meta device in the model: build it on a real one"

@@ -122,20 +122,16 @@ def _archive(stream: Stream) -> Any:
         if count * dtype.itemsize > member.file_size:
             raise Refusal("a storage of it has fewer bytes than it declares")
         if key not in offsets:
-            offsets[key] = _first(stream, member)
+            # where the bytes of a member begin, which only the header before them says
+            at = stream.start + member.header_offset
+            mark, *_, name, extra = LOCAL.unpack(read_bytes(stream.location, at, LOCAL.size))
+            first = at + LOCAL.size + name + extra
+            if mark != b"PK\x03\x04" or first + member.file_size > stream.start + stream.size:
+                raise Refusal("a storage of it lies outside of the file")
+            offsets[key] = first
         return Storage(stream.location, offsets[key], count * dtype.itemsize, dtype)
 
     return read_pickle(data, stream.location, builds=BUILDS, storage=storage)
-
-
-def _first(stream: Stream, member: zipfile.ZipInfo) -> int:
-    """Where the bytes of a member begin, which only the header before them says."""
-    at = stream.start + member.header_offset
-    mark, *_, name, extra = LOCAL.unpack(read_bytes(stream.location, at, LOCAL.size))
-    first = at + LOCAL.size + name + extra
-    if mark != b"PK\x03\x04" or first + member.file_size > stream.start + stream.size:
-        raise Refusal("a storage of it lies outside of the file")
-    return first
 
 
 def _pickles(stream: Stream) -> Any:

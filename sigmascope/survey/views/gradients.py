@@ -159,7 +159,15 @@ def first_loss_items(subject: Subject) -> Iterator[Item]:
     if loss is None or not isinstance(targets, Tensor) or not sums.is_finite(output):
         return
     if not targets.is_floating_point() and output.ndim > 1:
-        yield from _nats(subject, targets)
+        # the first loss less that of equal scores, where this is the logarithm of their number
+        scores = output.detach()
+        with torch.no_grad():
+            now, even = (float(loss(o, targets)) for o in (scores, torch.zeros_like(scores)))
+        sizes = {scores.shape[1], scores.shape[-1]}
+        counts = [k for k in sizes if k > 1 and abs(even - math.log(k)) <= CLOSE * math.log(k)]
+        if counts and math.isfinite(now):
+            excess = Estimate.rounded(now - even, ulps=2**20)
+            yield Reading("(loss)", q.NATS_OVER_EQUAL_SCORES, excess, NAME)
     first = next((c.site for c in subject.calls), "")
     both = subject.activations.get(first)
     wanted = target_rows(targets, subject.count)
@@ -171,19 +179,6 @@ def first_loss_items(subject: Subject) -> Iterator[Item]:
         told, control = (Estimate.rounded(v, ulps=2**20) for v in limits)
         yield Reading(first, q.TOLD_BY_NEIGHBOURS_AT_MOST, told, NAME)
         yield Reading(first, q.TOLD_OF_SMOOTH_TARGETS, control, NAME)
-
-
-def _nats(subject: Subject, targets: Tensor) -> Iterator[Item]:
-    """The first loss less that of equal scores, where this is the logarithm of their number."""
-    loss, output = subject.loss, subject.output.detach()
-    assert loss is not None
-    with torch.no_grad():
-        now, even = (float(loss(o, targets)) for o in (output, torch.zeros_like(output)))
-    sizes = {output.shape[1], output.shape[-1]}
-    counts = [k for k in sizes if k > 1 and abs(even - math.log(k)) <= CLOSE * math.log(k)]
-    if counts and math.isfinite(now):
-        excess = Estimate.rounded(now - even, ulps=2**20)
-        yield Reading("(loss)", q.NATS_OVER_EQUAL_SCORES, excess, NAME)
 
 
 def polyak_items(subject: Subject, square: float) -> Iterator[Item]:

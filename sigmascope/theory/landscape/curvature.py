@@ -16,7 +16,6 @@ from torch import nn
 from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import (
     Density,
-    Krylov,
     extreme_eigenvalues,
     krylov_space,
     moments_within,
@@ -191,8 +190,30 @@ class _Bending:
             generator=self.generator,
         )
         ends = extreme_eigenvalues(first) if self.asked & {"top", "bottom"} else None
-        trace, frobenius, drawn = self._moments(first)
-        density, spent = self._density(first) if "density" in self.asked else (None, 0)
+        operator = self.curved.operator
+        trace, frobenius, drawn = None, None, 0
+        if self.asked & {"trace", "frobenius"} and self.tolerance is not None:
+            trace, frobenius, drawn = moments_within(
+                operator,
+                within=first,
+                tolerance=self.tolerance,
+                most=MOST,
+                generator=self.generator,
+            )
+        elif self.asked & {"trace", "frobenius"}:
+            samples = 4 * self.samples
+            trace, frobenius = symmetric_moments(
+                operator, within=first, samples=samples, generator=self.generator
+            )
+            drawn = 0 if first.complete else samples // 2 * 2 + samples
+        density, spent = None, 0
+        if "density" in self.asked:
+            starts = 0 if first.complete else self.samples
+            steps = min(self.steps, n)
+            spaces = [
+                krylov_space(operator, steps=steps, generator=self.generator) for _ in range(starts)
+            ]
+            density, spent = spectral_density(spaces or [first]), steps * starts
         values = first.ritz()[0]
         floor = FLAT * max(abs(values[0].item()), abs(values[-1].item()))
         above = None
@@ -211,24 +232,3 @@ class _Bending:
             density,
             first.steps + drawn + spent,
         )
-
-    def _moments(self, first: Krylov) -> tuple[Estimate | None, Estimate | None, int]:
-        if not self.asked & {"trace", "frobenius"}:
-            return None, None, 0
-        operator, drawn = self.curved.operator, self.generator
-        if self.tolerance is not None:
-            return moments_within(
-                operator, within=first, tolerance=self.tolerance, most=MOST, generator=drawn
-            )
-        samples = 4 * self.samples
-        found = symmetric_moments(operator, within=first, samples=samples, generator=drawn)
-        return *found, 0 if first.complete else samples // 2 * 2 + samples
-
-    def _density(self, first: Krylov) -> tuple[Density, int]:
-        operator = self.curved.operator
-        starts = 0 if first.complete else self.samples
-        steps = min(self.steps, operator.shape[0])
-        spaces = [
-            krylov_space(operator, steps=steps, generator=self.generator) for _ in range(starts)
-        ]
-        return spectral_density(spaces or [first]), steps * starts
