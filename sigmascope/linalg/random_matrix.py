@@ -88,7 +88,7 @@ class TracyWidom:
         Raises:
             ValueError: If `p` is not between 0 and 1.
         """
-        require_probability(p, name="p")
+        require_probability(p)
         found = scipy.optimize.brentq(lambda x: self.cdf(x) - p, LEFT, RIGHT, xtol=1e-13)
         return float(found)  # pyright: ignore[reportArgumentType] (a number without full_output)
 
@@ -165,7 +165,7 @@ def symmetric_edge(n: int) -> EdgeLaw:
         al. 2022, Eq. (107), tends to √2 times the standard law. Centre and scale at finite size
         `√(8n - 4)` and `√2 (n - 1/2)^(-1/6)`.
     """
-    _require_size(n, least=2)
+    _require_size(n)
     return EdgeLaw(math.sqrt(8 * n - 4), math.sqrt(2) * (n - 0.5) ** (-1 / 6))
 
 
@@ -178,7 +178,7 @@ def singular_edge(n: int) -> EdgeLaw:
     Source:
         Johnstone 2001; Riedi et al. 2022, Eq. (110).
     """
-    _require_size(n, least=2)
+    _require_size(n)
     roots = math.sqrt(n - 1), math.sqrt(n)
     scale = sum(roots) * (1 / roots[0] + 1 / roots[1]) ** (1 / 3)
     return EdgeLaw(sum(roots) ** 2, scale)
@@ -202,7 +202,7 @@ class EdelmanCondition:
 
     def quantile(self, p: float) -> float:
         """The value that is exceeded with chance `1 - p`."""
-        require_probability(p, name="p")
+        require_probability(p)
         return 2 / (math.sqrt(1 - 2 * math.log(p)) - 1)
 
 
@@ -267,7 +267,7 @@ class MarchenkoPastur:
 
     def quantile(self, p: float) -> float:
         """The least value that is exceeded with chance `1 - p` at most."""
-        require_probability(p, name="p")
+        require_probability(p)
         low, high = self.support
         if p <= self.at_zero:
             return 0.0
@@ -326,9 +326,9 @@ def shifted_limits(spread: float) -> tuple[float, float]:
     return end(-1), end(1)
 
 
-def _require_size(n: int, *, least: int) -> None:
-    if n < least:
-        raise ValueError(f"`n` must be {least} or more, got {n}. It is the size of the matrix.")
+def _require_size(n: int) -> None:
+    if n < 2:
+        raise ValueError(f"`n` must be 2 or more, got {n}. It is the size of the matrix.")
 
 
 # ------------------------------------------------------------------------------

@@ -80,11 +80,11 @@ def require_between(value: float, low: float, high: float, *, name: str, instead
         raise ValueError(f"`{name}` must be in [{low:g}, {high:g}), got {value:g}. {instead}")
 
 
-def require_probability(p: float, *, name: str) -> None:
+def require_probability(p: float) -> None:
     """Raise unless `0 < p < 1`."""
     if not 0 < p < 1:
         raise ValueError(
-            f"`{name}` must be between 0 and 1, both excluded, got {p:g}. It is a probability."
+            f"`p` must be between 0 and 1, both excluded, got {p:g}. It is a probability."
         )
 
 

@@ -230,7 +230,7 @@ def _matrices(scan: Scan) -> dict[str, Any]:
     shared = {name: [getattr(m, name) for m in matrices] for name in _ABOUT}
     says: list[str] = []
     for m in matrices:
-        # A matrix in one line, but for its depth: so that many are told by the same words
+        # a matrix in one line, but for its depth: so that many are told by the same words
         route = how.get(m.site, "")
         form = "" if m.form == "matrix" else f", as {m.form}"
         spectrum = f"{m.effort} spectrum{f' ({route})' if route else ''}"
