@@ -46,7 +46,7 @@ from sigmascope.scripts.interventions import (
     Intervention,
     LighterTerm,
     NoDecay,
-    Normalised,
+    NormalisedLayers,
     Redrawn,
     ReversedSteps,
     ScaledRate,
@@ -104,7 +104,7 @@ GENERIC: tuple[tuple[Kind, Callable[[], Intervention]], ...] = (
 # what is tried for what a network that does not learn was found to have
 FOR_NETWORK: Mapping[str, Callable[[], Intervention]] = MappingProxyType(
     {
-        **{k.name: Normalised for k in (SIGMOID_STACK, LAYER_GAIN, *SIZES, *COLLAPSE)},
+        **{k.name: NormalisedLayers for k in (SIGMOID_STACK, LAYER_GAIN, *SIZES, *COLLAPSE)},
         WEIGHT_SCALE.name: Redrawn,
         ZERO_WEIGHTS.name: Redrawn,
         EQUAL_UNITS.name: Redrawn,

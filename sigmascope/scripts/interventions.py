@@ -287,7 +287,7 @@ class AdamSteps(Intervention):
 
 
 @dataclass
-class Normalised(Intervention):
+class NormalisedLayers(Intervention):
     """What hidden layers write has mean 0 and spread 1 over the batch, unit by unit."""
 
     name: str = "normalised"

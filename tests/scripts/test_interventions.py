@@ -15,7 +15,7 @@ from sigmascope.scripts.interventions import (
     KeptGraph,
     NoClipping,
     NoDecay,
-    Normalised,
+    NormalisedLayers,
     Redrawn,
     ScaledRate,
     Shuffled,
@@ -103,7 +103,7 @@ def test_long_gradients_are_clipped_and_short_ones_are_left():
 )
 def test_hidden_layers_are_normalised_and_the_last_is_not(first, last, shape, axes):
     net, x = nn.Sequential(first, last), torch.randn(shape, generator=torch.Generator())
-    change, raw = Normalised(), first(x)
+    change, raw = NormalisedLayers(), first(x)
     change.called(net, (x,))
     change.called(net, (x,))  # hooks are set once
     hidden = first(x)
