@@ -77,6 +77,8 @@ def in_order(run: ScriptRun) -> bool:
 
 
 def _parts_of(run: ScriptRun) -> Iterator[StepPart]:
+    looked = sum(o.looked for o in run.optimizers)
+    among = f" in the {looked} steps looked at" if 0 < looked < run.steps else ""
     for loader in run.loaders.values():
         size = "" if loader.count is None else f", {loader.count} batches"
         yield StepPart("data", loader.place, f"{loader.sampler}{size}, begun {loader.begun} x")
@@ -85,10 +87,10 @@ def _parts_of(run: ScriptRun) -> Iterator[StepPart]:
             yield StepPart("zero_grad", o.zeroed, "gradients emptied")
     for m in run.modules:
         if m.in_training + m.in_evaluation and m.parameters:
-            yield StepPart("model", m.place, _model(m))
+            yield StepPart("model", m.place, f"{_model(m)}{among}")
     for (name, _, shapes, place), count in run.comparisons.most_common(3):
         both = " and ".join(map(_shape, shapes))
-        yield StepPart("loss", place, f"{name} of {both}, {count} x")
+        yield StepPart("loss", place, f"{name} of {both}, {count} x{among}")
     for loss in run.losses.values():
         yield StepPart("backward", loss.place, _loss(loss))
     for place, limit, _ in run.clipped[:1]:

@@ -17,6 +17,16 @@ def test_a_step_is_told_line_by_line():
     assert "[16, 8] → [16, 2], training mode" in found["model"][1]
 
 
+def test_what_is_counted_of_some_steps_is_told_so():
+    of_all = {word: says for word, _, says in steps_of(run(code()))}
+    assert of_all["model"].endswith("40 x")
+    long = run(code(("range(4)", "range(20)")), least=60.0)
+    of_some = {word: says for word, _, says in steps_of(long)}
+    looked = long.optimizers[0].looked
+    assert of_some["model"].endswith(f"{looked} x in the {looked} steps looked at")
+    assert of_some["step"].startswith("SGD, rate 0.5, 320 x")
+
+
 def at(folder, text, *words):
     """Lines of a script on which something of a step happens."""
     file = folder / "train.py"
