@@ -588,10 +588,8 @@ def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
     own = [p for m in reach.modules for p in m.parameters(recurse=False)]
     steady = {id(t) for p in own for t in (p, p.grad if p.is_leaf else None)}
     fluid = frozenset(id(t) for t in reach.tensors if id(t) not in steady)
-    kept, runs = (
-        keepsakes([t for t in reach.tensors if weights or id(t) in fluid], fluid),
-        RUNS.count,
-    )
+    kept = keepsakes([t for t in reach.tensors if weights or id(t) in fluid], fluid)
+    runs = RUNS.count
     try:
         yield
     finally:
