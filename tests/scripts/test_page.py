@@ -38,7 +38,9 @@ def made(folder, name="train.py", kind="Net", **changed):
     file.write_text(LINES, encoding="utf-8")
     at = [Line(str(file), line) for line in range(5)]
     losses = LossSeen(at[3], [2.3, 2.1, 1.9, 2.0])
-    optimizer = OptimizerSeen("SGD", None, 2, at[4], None, at[3], 4, [0.1] * 4, {"momentum": 0.9})
+    optimizer = OptimizerSeen(
+        "SGD", None, 2, at[4], None, at[3], 4, rates=[0.1] * 4, options={"momentum": 0.9}
+    )
     run = ScriptRun(
         4, 4, 1.5, [1.0, 0.004, 0.004], stopped=True,
         modules=[Called(kind, at[2], 18, in_training=4, shapes=(((16, 8),), ((16, 2),)))],
