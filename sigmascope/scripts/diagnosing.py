@@ -31,12 +31,7 @@ from sigmascope.diagnosis.rules.training import (
     STRONG_WEIGHT_DECAY,
     STUCK_TRAINING,
 )
-from sigmascope.diagnosis.rules.weights import (
-    EQUAL_UNITS,
-    FROZEN_LAYER,
-    WEIGHT_SCALE,
-    ZERO_WEIGHTS,
-)
+from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
 from sigmascope.gate import Refusal
 from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
 from sigmascope.scripts.interventions import (
@@ -105,9 +100,6 @@ GENERIC: tuple[tuple[Kind, Callable[[], Intervention]], ...] = (
 FOR_NETWORK: Mapping[str, Callable[[], Intervention]] = MappingProxyType(
     {
         **{k.name: NormalisedLayers for k in (SIGMOID_STACK, LAYER_GAIN, *SIZES, *COLLAPSE)},
-        WEIGHT_SCALE.name: Redrawn,
-        ZERO_WEIGHTS.name: Redrawn,
-        EQUAL_UNITS.name: Redrawn,
         EXPLODING_THROUGH_TIME.name: Clipped,
     }
 )
@@ -431,6 +423,8 @@ class _Bench:
         """Each intervention, by the name of the finding that it would prove."""
         found: dict[str, list[Attempt]] = {}
         for name, one, long in asked:
+            if name == OTHER_OPTIMIZER.name and any(a.helps for a in self.attempts):
+                continue  # what helps within the script's own optimizer is the better word
             if self._late(1, long=long):
                 self.untried.append(one.says)
                 continue
