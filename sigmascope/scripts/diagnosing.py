@@ -252,8 +252,8 @@ def _origin(runner: Runner, script: Script, run: ScriptRun, budget: float) -> Br
     if lost is None:
         return None
     step = max(0, run.steps * lost // len(values) - AHEAD)
-    how = {"traced": step, "output": "/dev/null"}
-    job = Job(script, step + 3 * AHEAD, budget, start=2 * budget, **how)
+    many, start = step + 3 * AHEAD, 2 * budget
+    job = Job(script, many, budget, start=start, traced=step, output="/dev/null")
     return runner.run(job).run.broken
 
 

@@ -66,6 +66,7 @@ from sigmascope.scripts.seen import (
     ScriptRun,
     StaleSeen,
 )
+from sigmascope.survey.views.setup import untouched
 
 FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
 KEPT = 16  # batches that are kept
@@ -466,9 +467,8 @@ class Observer(Closing):
             known.changed = known.changed or module in self._roots
         if not module.training and self.run.steps >= KEPT and module not in self._roots:
             norms = [m for m in module.modules() if isinstance(m, NORMS)]
-            tracked = [m.num_batches_tracked for m in norms if m.num_batches_tracked is not None]
             like = any(type(m) is known.kind and m.training for m in self._roots)
-            known.bare = like and bool(tracked) and not any(bool(n) for n in tracked)
+            known.bare = like and bool(norms) and all(map(untouched, norms))
 
     def _bare(self) -> Iterator[str]:
         """Copies of what trains, with batch normalisers that no batch has told anything."""

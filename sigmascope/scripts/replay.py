@@ -811,23 +811,26 @@ def nodes_of(t: Tensor) -> set[Any]:
     return seen
 
 
-def weights_of(t: Tensor) -> set[int]:
-    """Those of them that are weights, and no inputs by which one derives.
-
-    Args:
-        t: With a graph or without.
-    """
-    leaves = (getattr(node, "variable", None) for node in nodes_of(t))
-    return {id(leaf) for leaf in leaves if isinstance(leaf, nn.Parameter)}
-
-
 def leaves_of(t: Tensor) -> set[int]:
     """Identities of the parameters that a tensor is computed of.
 
     Args:
         t: With a graph or without.
     """
-    return {id(node.variable) for node in nodes_of(t) if hasattr(node, "variable")}
+    return {id(leaf) for leaf in _leaves(t)}
+
+
+def weights_of(t: Tensor) -> set[int]:
+    """Those leaves that are weights, and no inputs by which one derives.
+
+    Args:
+        t: With a graph or without.
+    """
+    return {id(leaf) for leaf in _leaves(t) if isinstance(leaf, nn.Parameter)}
+
+
+def _leaves(t: Tensor) -> Iterator[Tensor]:
+    return (node.variable for node in nodes_of(t) if hasattr(node, "variable"))
 
 
 def _name(function: Any) -> str:

@@ -82,6 +82,7 @@ x.requires_grad_()
 STATE = """\
 state = cell(x, state.detach())
         loss = nn.functional.cross_entropy(model(state), y)"""
+FIRST = "cell(x, 0 * x).detach()"
 CELL = """\
 cell, state = nn.GRUCell(8, 8), torch.zeros(16, 8)
 opt = torch.optim.SGD([*model.parameters(), *cell.parameters()], lr=0.5)
@@ -272,6 +273,14 @@ HEALTHY = {
     "statistics that are copied, too": (
         (SETUP, COPIED),
         (STEP, STEP + AVERAGED.replace("other(x)", f"{BUFFERS}; other(x)")),
+    ),
+    "means and variances that are averaged": (
+        (SETUP, COPIED),
+        (STEP, STEP + AVERAGED.replace(".parameters()", ".state_dict().values()").replace(
+            "a.lerp_(b, 0.1)", "a.is_floating_point() and a.lerp_(b, 0.1)")),
+    ),
+    "a second pass that is given the first": (
+        (SETUP, CELL), ("loss = " + LOSS, STATE.replace("state.detach()", FIRST)),
     ),
     "state that goes on in order": (
         (SETUP, CELL), ("loss = " + LOSS, STATE), ("shuffle=True", "shuffle=False"),

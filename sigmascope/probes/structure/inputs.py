@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.probes.execution.refusals import called
@@ -57,7 +58,7 @@ def unread_inputs(
     own = [
         (k, t)
         for k, t in parts
-        if t.ndim > batch_dim and t.shape[batch_dim] == count and _differs(t, batch_dim)
+        if t.ndim > batch_dim and t.shape[batch_dim] == count and differs(rows_of(t, batch_dim))
     ]
     if count < 2 or not own:
         return ()
@@ -100,8 +101,22 @@ def _named(batch: Any) -> Iterator[tuple[str, Tensor]]:
         yield from ((str(k) if len(every) > 1 else "", t) for k, t in enumerate(every))
 
 
-def _differs(t: Tensor, batch_dim: int) -> bool:
-    rows = t.detach().movedim(batch_dim, 0).reshape(t.shape[batch_dim], -1).double()
+def rows_of(t: Tensor, batch_dim: int) -> Float64[Tensor, "n d"]:
+    """Samples of one input as rows, whatever it holds.
+
+    Args:
+        t: With samples along one of its dimensions.
+        batch_dim: Which.
+    """
+    return t.detach().movedim(batch_dim, 0).reshape(t.shape[batch_dim], -1).double()
+
+
+def differs(rows: Float64[Tensor, "n d"]) -> bool:
+    """Whether samples differ, by more than 1e-5 of the size of all: less may be rounding.
+
+    Args:
+        rows: One for each sample.
+    """
     return float((rows - rows.mean(0)).norm()) > HARDLY * float(rows.norm())
 
 

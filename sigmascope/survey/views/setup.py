@@ -24,7 +24,7 @@ from sigmascope.probes.sequences import (
     ordered,
     step_gradients,
 )
-from sigmascope.probes.structure.inputs import EVERY, unread_inputs
+from sigmascope.probes.structure.inputs import EVERY, differs, rows_of, unread_inputs
 from sigmascope.probes.trial_gradients import reduced_gradients
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import differentiated, tried
@@ -117,7 +117,6 @@ def recurrence_items(subject: Subject) -> Iterator[Item]:
 # Readings of samples that come more than once, and of what that leaves untold of the targets.
 
 
-HARDLY = 1e-5  # of the size of an input: less is no difference between samples
 ROUNDING_OF_MEANS = 1e-12  # of means over samples, and of sums of their squares
 
 
@@ -156,8 +155,7 @@ def sample_groups(subject: Subject) -> tuple[Int64[Tensor, " n"] | None, bool]:
     own = [t for t in parts if t.ndim > dim and t.shape[dim] == count]
     if not own:
         return None, False
-    rows = [t.detach().movedim(dim, 0).reshape(count, -1).double().cpu() for t in own]
-    differ = [x for x in rows if float((x - x.mean(0)).norm()) > HARDLY * float(x.norm())]
+    differ = [rows for t in own if differs(rows := rows_of(t, dim).cpu())]
     if not differ:
         return torch.zeros(count, dtype=torch.long), len(own) == len(parts)
     return torch.cat(differ, 1).unique(dim=0, return_inverse=True)[1], len(own) == len(parts)
