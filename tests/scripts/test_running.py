@@ -37,6 +37,14 @@ def test_a_script_that_is_shorter_ends_by_itself(runner, tmp_path):
     assert (found.run.steps, found.run.stopped) == (16, False)
 
 
+def test_the_network_is_looked_at_where_there_is_time_for_it(runner, tmp_path):
+    text = code(("model(x), y)", "model(x).softmax(1), y)"))
+    found = runner.run(job(tmp_path, text, network=10.0))
+    assert (found.unread, found.run.step) == ("", None)
+    assert "softmax-in-the-loss" in [f.name for f in found.findings]
+    assert runner.run(job(tmp_path, text)).findings == ()
+
+
 def test_what_a_script_raises_is_its_own(runner, tmp_path):
     text = code(("        opt.step()\n", "        opt.step()\n        {}['mine']\n"))
     kind, says, trace = runner.run(job(tmp_path, text)).run.error

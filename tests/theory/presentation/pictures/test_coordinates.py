@@ -20,6 +20,13 @@ def test_a_dot_a_sample_coloured_by_its_target(targets, colours):
     assert len({dot.get("fill") for dot in dots}) == colours
 
 
+@pytest.mark.parametrize("values", [[0.0, 0.5, 1.0], [-3.0, 1.0, 5.0], [10.0, 11.0, 12.0]])
+def test_values_go_from_blue_to_red_wherever_they_lie(values):
+    drawn = ET.fromstring(coordinates_picture(POINTS, targets=torch.tensor(values)[:, None]))
+    fills = [dot.get("fill") for dot in drawn.findall(CIRCLE)]
+    assert fills == ["rgb(0,80,255)", "rgb(128,80,128)", "rgb(255,80,0)"]
+
+
 def test_one_coordinate_is_drawn_on_a_line():
     drawn = ET.fromstring(coordinates_picture(POINTS[:, :1]))
     assert len({dot.get("cy") for dot in drawn.findall(CIRCLE)}) == 1
