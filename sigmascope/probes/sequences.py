@@ -211,9 +211,9 @@ def copied(
             continue
         there = targets.to(x.device)
         places = (shift, shift - 1, shift - 2)
-        shares = [_share(x, there, looks, s) for s in places]
+        here, before, twice = (_share(x, there, looks, s) for s in places)
         chance = max(_share(x.roll(1, 0), there, looks, s) for s in places[:2])
-        found.append(Copied(name, *shares, chance))
+        found.append(Copied(name, here, before, twice, chance))
     return tuple(found)
 
 

@@ -258,7 +258,8 @@ def _watched(job: Job, made: str) -> None:
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     if job.output:
         fd = os.open(job.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        os.dup2(fd, 1), os.dup2(fd, 2)
+        os.dup2(fd, 1)
+        os.dup2(fd, 2)
     before = {*sys.modules}
     run = run_here(job)
     fresh = (name for name in sys.modules if name not in before)
@@ -330,7 +331,9 @@ def _theirs(error: BaseException) -> str:
 @contextlib.contextmanager
 def seeded(offset: int) -> Iterator[None]:
     """Random numbers from a known start, and seeds that the script sets moved by an offset."""
-    random.seed(offset), np.random.seed(offset), torch.manual_seed(offset)
+    random.seed(offset)
+    np.random.seed(offset)
+    torch.manual_seed(offset)
     if not offset:
         yield
         return
