@@ -780,6 +780,25 @@ NORMALISED_SQUARE: Final = Quantity(
     healthy="near 1; half of them beyond 1/4 to 4 is a finding (docs/findings.md)",
     source="Ioffe & Szegedy 2015, Sec. 3.1",
 )
+SHARED_SQUARE: Final = Quantity(
+    "shared square",
+    ("setup",),
+    "mean square, or variance where that is farther from 1, of what a batch normaliser makes of "
+    "the input of one of its calls with statistics averaged over all calls of a pass, as it will "
+    "in evaluation mode: the median over channels; read where it is called more than once",
+    scale="log",
+    healthy="near 1; beyond 1/4 to 4 is a finding (docs/findings.md)",
+    source="Ioffe & Szegedy 2015, Sec. 3.1",
+)
+EVALUATION_SPREAD: Final = Quantity(
+    "evaluation spread",
+    ("setup",),
+    "root mean square of the difference of two runs on the same batch in evaluation mode, over the "
+    "differences between samples; read where random numbers are drawn; `form` is the function that "
+    "was not told the mode, and its line, where there is one",
+    scale="log",
+    healthy="not read: evaluation can be repeated",
+)
 TARGETS_THAT_ARE_INPUTS: Final = Quantity(
     "targets that are inputs",
     ("setup",),

@@ -1,7 +1,9 @@
 """Random states of torch: of the CPU, and of an accelerator that was started."""
 
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 @contextmanager
@@ -20,6 +22,32 @@ def random_states(seed: int | None = None) -> Iterator[None]:
             if devices:
                 torch.get_device_module(kind).manual_seed_all(seed)
         yield
+
+
+class Drawn:
+    """True where torch, NumPy or Python drew random numbers since this was made."""
+
+    def __init__(self) -> None:
+        self._before = self._now()
+
+    def __bool__(self) -> bool:
+        return self._before != self._now()
+
+    @staticmethod
+    def _now() -> list[Any]:
+        import numpy as np
+        import torch
+
+        kind, devices = _started()
+        module = torch.get_device_module(kind) if devices else None
+        own = [torch.get_rng_state(), *(module.get_rng_state(d) for d in devices if module)]
+        _, key, *rest = np.random.get_state()
+        return [
+            [t.numpy().tobytes() for t in own],
+            np.asarray(key).tobytes(),
+            rest,
+            random.getstate(),
+        ]
 
 
 def _started() -> tuple[str, list[int]]:

@@ -193,6 +193,11 @@ class Observed:
         return tuple(c for c in self._trace.calls if c.module not in kept)
 
     @property
+    def drew(self) -> bool:
+        """Whether random numbers were drawn in the run, though the model was in evaluation mode."""
+        return self._trace.drew
+
+    @property
     def rows_held(self) -> int:
         """Bytes of what layers read and write, all of which is kept."""
         return held(self._trace.calls)
@@ -325,6 +330,10 @@ MIXED = (
     "that operation over the batch out, or say `batch_dim=` (`--batch-dim`) if the samples lie "
     "along another dimension."
 )
+DREW = (
+    "`{}` must be asked of a model that treats every sample by itself, got one that draws random "
+    "numbers in evaluation mode, too: {}. Draw in training mode alone (`if self.training`)."
+)
 T = TypeVar("T")
 Question = Callable[[Taped, Operations, slice], Any]  # of a run, and the samples it has
 SOME, FEW = 16, 8  # outputs that are differentiated, or mixtures; of very many the latter
@@ -403,11 +412,12 @@ class SubjectRuns(Observed):
 
     @cached_property
     def mixed(self) -> Extent | None:
-        """How much samples mix; None where they do not.
+        """How much samples mix; None where they do not, or outputs are drawn.
 
         Cost: as `mixing`; a forward pass and a half more where they do.
         """
-        rows = self._scene.split(self.output) if self.mixing else None
+        known = self.mixing and not self.drew  # a draw is another one in another place
+        rows = self._scene.split(self.output) if known else None
         return None if rows is None else extent(self._scene, rows.detach().cpu())
 
     @cached_property
@@ -473,7 +483,10 @@ class SubjectRuns(Observed):
             Refusal: If it does.
         """
         if self.mixing:
-            raise Refusal(MIXED.format(asked, self.mixing))
+            raise Refusal(self._mixes(asked))
+
+    def _mixes(self, asked: str) -> str:
+        return (DREW if self.drew else MIXED).format(asked, self.mixing)
 
     def _swept(
         self,
@@ -799,7 +812,7 @@ class Subject(SubjectRuns):
         if self.loss is None or self.targets is None:
             return "no targets and loss were given"
         if self.mixing:
-            return MIXED.format("gradients", self.mixing)
+            return self._mixes("gradients")
         try:
             found = self._collinearity
         except Unsplit as reason:  # the rest of the model is measured all the same

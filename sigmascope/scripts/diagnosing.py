@@ -19,7 +19,7 @@ from typing import Any
 from sigmascope import quantities as q
 from sigmascope.diagnosis.engine import borne
 from sigmascope.diagnosis.rules.catalogue import KINDS as OF_NETWORK, NO_PROGRESS
-from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS
+from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS, UNSCALED_TARGETS
 from sigmascope.diagnosis.rules.outputs import REVERSED_LOSS
 from sigmascope.diagnosis.rules.representations import COLLAPSE, LAYER_GAIN, SIGMOID_STACK, SIZES
 from sigmascope.diagnosis.rules.sequences import EXPLODING_THROUGH_TIME
@@ -37,6 +37,8 @@ from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
 from sigmascope.scripts.interventions import (
     AdamSteps,
     Clipped,
+    DecayOfMatrices,
+    DecoupledDecay,
     HoldRate,
     Intervention,
     LighterTerm,
@@ -45,6 +47,8 @@ from sigmascope.scripts.interventions import (
     Redrawn,
     ReversedSteps,
     ScaledRate,
+    ScaledTargets,
+    SkipConnections,
     StandardisedInputs,
     Unfrozen,
 )
@@ -52,14 +56,16 @@ from sigmascope.scripts.patches import diffs_of
 from sigmascope.scripts.rules import (
     CURES,
     FEW,
+    HARMFUL_DECAY,
     KINDS,
     NON_FINITE_LOSS,
+    ROUNDED_STEPS,
     SUMMED_LOSS,
     UNSUITED_WEIGHTS,
     found_in,
 )
 from sigmascope.scripts.running import Job, Outcome, Runner, Script
-from sigmascope.scripts.seen import BrokenSeen, ScriptRun
+from sigmascope.scripts.seen import BrokenSeen, OptimizerSeen, ScriptRun
 
 STEPS, SECONDS, SEEDS = 60, 60.0, 3
 TAIL = 0.2  # of a run, over which its last loss is a mean
@@ -73,6 +79,11 @@ DO: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
         RATE_TOO_HIGH: ("Take the rate that was tried, and look for one nearby.",),
         RATE_TOO_LOW: ("Take the rate that was tried, and look for one nearby.",),
         UNSCALED_INPUTS: ("Shift and scale the inputs, by numbers of the training data.",),
+        STRONG_WEIGHT_DECAY: ("Lower the weight decay: 1e-4 to 1e-2 is usual.",),
+        HARMFUL_DECAY: (
+            "Give gains, biases and embeddings a group with `weight_decay=0`, and take `AdamW` in "
+            "the place of `Adam`.",
+        ),
         OTHER_OPTIMIZER: ("Train by Adam, from its usual rate of 0.001 on.",),
         FROZEN_LAYER: ("Set `requires_grad_(True)` on what is to be trained.",),
     }
@@ -81,6 +92,7 @@ AHEAD = 3  # steps that one looks ahead of a loss that is no number
 USUAL = 1e-2  # of their size, by which weights may change in a step
 FAR_LARGER = 100.0  # times another loss
 CLEAR = 0.1  # of the first loss, from which a gain is more than a note
+NEARLY = 0.9  # of a gain
 HALF = 0.5  # of what a cured run comes to
 # what any cause may bring
 OF_ANY = frozenset((NO_PROGRESS.name, STUCK_TRAINING.name, NON_FINITE_LOSS.name))
@@ -97,10 +109,11 @@ GENERIC: tuple[tuple[Kind, Callable[[], Intervention]], ...] = (
     (OTHER_OPTIMIZER, AdamSteps),
 )
 # what is tried for what a network that does not learn was found to have
-FOR_NETWORK: Mapping[str, Callable[[], Intervention]] = MappingProxyType(
+FOR_NETWORK: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType(
     {
-        **{k.name: NormalisedLayers for k in (SIGMOID_STACK, LAYER_GAIN, *SIZES, *COLLAPSE)},
-        EXPLODING_THROUGH_TIME.name: Clipped,
+        **{k.name: (NormalisedLayers,) for k in (SIGMOID_STACK, LAYER_GAIN, *SIZES)},
+        **{k.name: (NormalisedLayers, SkipConnections) for k in COLLAPSE},
+        EXPLODING_THROUGH_TIME.name: (Clipped,),
     }
 )
 BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType(
@@ -109,6 +122,7 @@ BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType
         RATE_TOO_HIGH.name: (lambda: ScaledRate(factor=0.1), lambda: ScaledRate(factor=0.01)),
         RATE_TOO_LOW.name: (lambda: ScaledRate(factor=10.0), lambda: ScaledRate(factor=100.0)),
         STRONG_WEIGHT_DECAY.name: (NoDecay,),
+        UNSCALED_TARGETS.name: (ScaledTargets,),
         UNSCALED_INPUTS.name: (StandardisedInputs,),
         OFFSET_INPUTS.name: (StandardisedInputs,),
         FROZEN_LAYER.name: (Unfrozen,),
@@ -311,10 +325,10 @@ def _asked(
     run, seen = first.run.compared, set[str]()
     asked = [(f.name, made()) for f in found for made in BY_NAME.get(f.name, ())]
     if not learned(run):
-        asked += [(f.name, FOR_NETWORK[f.name]()) for f in found if f.name in FOR_NETWORK]
+        asked += [(f.name, made()) for f in found for made in FOR_NETWORK.get(f.name, ())]
     if len(run.optimizers) == 1:
-        if run.optimizers[0].options.get("weight_decay", 0.0) * run.optimizers[0].rates[0] > 1e-3:
-            asked.append(("", NoDecay()))
+        if _decays(run.optimizers[0]):
+            asked.append((STRONG_WEIGHT_DECAY.name, NoDecay()))
         if run.scheduled:
             asked.append(("", HoldRate()))
         asked += [(OUTWEIGHED_ERROR.name, one) for one in _lighter(run)]
@@ -330,12 +344,23 @@ def _asked(
             asked += [(k.name, made()) for k, made in GENERIC if k not in unasked]
         if _rises(run):  # a rate that is warming up is low now, and is not meant to stay so
             asked = [(name, one) for name, one in asked if name != RATE_TOO_LOW.name]
+    if any(one.name == NoDecay.name for _, one in asked):
+        asked.append((HARMFUL_DECAY.name, DecayOfMatrices()))
+        if run.optimizers[0].kind == "Adam":
+            asked.append((HARMFUL_DECAY.name, DecoupledDecay()))
     if _is_idle_at_last(first.run) and any(m.frozen for m in first.run.modules):
         late, asked = {*late, FROZEN_LAYER.name}, [(FROZEN_LAYER.name, Unfrozen()), *asked]
     for name, one in asked:
         if one.name not in seen:
             seen.add(one.name)
             yield name, one, name in late
+
+
+def _decays(optimizer: OptimizerSeen) -> bool:
+    """Whether decay takes a thousandth of the weights in a step, or much of the steps of Adam."""
+    decay = optimizer.options.get("weight_decay", 0.0)
+    in_gradient = optimizer.kind == "Adam" and not optimizer.options.get("decoupled_weight_decay")
+    return decay * optimizer.rates[0] > 1e-3 or (in_gradient and decay >= 0.01)
 
 
 def _is_idle_at_last(run: ScriptRun) -> bool:
@@ -425,6 +450,9 @@ class _Bench:
         for name, one, long in asked:
             if name == OTHER_OPTIMIZER.name and any(a.helps for a in self.attempts):
                 continue  # what helps within the script's own optimizer is the better word
+            whole = any(a.name == NoDecay.name and a.helps for a in self.attempts)
+            if name == HARMFUL_DECAY.name and not whole:
+                continue  # what part of it harms is asked where it harms
             if self._late(1, long=long):
                 self.untried.append(one.says)
                 continue
@@ -491,7 +519,14 @@ def _judged(
     if learned(run, HALF):  # in all of the run: what its network has, it overcomes
         of_network = {kind.name: kind for kind in OF_NETWORK}
         found = [f if f.name in own else borne(f, of_network.get(f.name)) for f in found]
-    by_name = {kind.name: kind for kind in (OUTWEIGHED_ERROR, SUMMED_LOSS, *dict(GENERIC))}
+    without, part = ([*attempts.get(k.name, ())] for k in (STRONG_WEIGHT_DECAY, HARMFUL_DECAY))
+    least = NEARLY * max(map(_gain_of, without), default=0.0)
+    spared = any(a.helps and _gain_of(a) >= least for a in part)
+    other = (STRONG_WEIGHT_DECAY if spared else HARMFUL_DECAY).name  # is not the cause
+    attempts = {name: made for name, made in attempts.items() if name != other}
+    found = [f for f in found if f.name != other]
+    alone = (OUTWEIGHED_ERROR, SUMMED_LOSS, STRONG_WEIGHT_DECAY, HARMFUL_DECAY, *dict(GENERIC))
+    by_name = {kind.name: kind for kind in alone}
     told = [_proved(f, attempts.get(f.name, ()), own.get(f.name)) for f in found]
     names = {f.name for f in found}
     for name, made in attempts.items():
@@ -529,6 +564,8 @@ def _cause(finding: Finding, names: set[str], own: Mapping[str, Kind]) -> Findin
     """An error where arithmetic shows it, and what it brings is found, too."""
     kind = own.get(finding.name)
     brings = {k.name for k in kind.brings} | OF_ANY if kind is not None and kind.proven else set()
+    if finding.name == ROUNDED_STEPS.name and finding.severity == "note":  # of full precision
+        return finding  # gradients that have all but vanished make such steps, too
     follows = not brings.isdisjoint(names)
     return replace(finding, severity="error") if follows else finding
 

@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
+LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+POWERS = {"mse_loss": 2, "l1_loss": 1, "smooth_l1_loss": 1, "huber_loss": 1}  # of the spread
+
 
 @dataclass
 class Intervention:
@@ -37,6 +40,10 @@ class Intervention:
     def rises(self) -> bool:
         """Whether the loss is to rise with it."""
         return False
+
+    def given(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A loss of torch is given an output and targets; others may be given in their place."""
+        return args
 
     def compared(self, name: str, place: Any, loss: Tensor) -> None:
         """A loss of torch was computed."""
@@ -235,6 +242,63 @@ class NoDecay(Intervention):
                 group["weight_decay"] = 0.0
 
 
+def _plain(model: nn.Module) -> set[int]:
+    """Gains and biases, by identity, and rows of embeddings: what is no matrix of a layer."""
+    rows = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding | nn.EmbeddingBag)}
+    return rows | {id(p) for p in model.parameters() if p.ndim < 2}
+
+
+@dataclass
+class DecayOfMatrices(Intervention):
+    """Matrices of layers alone decay: no gains, biases or embeddings."""
+
+    name: str = "decay-of-matrices"
+    says: str = "weight decay of matrices alone, and not of gains, biases and embeddings"
+
+    def __post_init__(self) -> None:
+        self._plain = set[int]()
+        self._whole: list[dict[str, Any]] = []
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        self._plain |= _plain(module)
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        self._whole = [*optimizer.param_groups]
+        for group in self._whole if "weight_decay" in optimizer.defaults else ():
+            spared = [p for p in group["params"] if id(p) in self._plain]
+            optimizer.param_groups.append({**group, "params": spared, "weight_decay": 0.0})
+            group["every"] = group["params"]
+            group["params"] = [p for p in group["params"] if id(p) not in self._plain]
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        optimizer.param_groups[:] = self._whole
+        for group in self._whole:
+            group["params"] = group.pop("every", group["params"])
+
+
+@dataclass
+class DecoupledDecay(Intervention):
+    """Weights decay beside the step, as in AdamW."""
+
+    name: str = "decoupled-decay"
+    says: str = "weight decay beside the step, as in AdamW, and not in the gradient"
+
+    def __post_init__(self) -> None:
+        self._own: dict[int, float] = {}
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            decay = self._own[id(group)] = group.get("weight_decay", 0.0)
+            group["weight_decay"] = 0.0
+            with torch.no_grad():
+                for p in group["params"]:
+                    p.mul_(1 - group["lr"] * decay)
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:
+            group["weight_decay"] = self._own[id(group)]
+
+
 @dataclass
 class NoClipping(Intervention):
     """Gradients are as large as they are."""
@@ -297,8 +361,7 @@ class NormalisedLayers(Intervention):
         self._known = set[int]()
 
     def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
-        kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-        layers = [m for m in module.modules() if isinstance(m, kinds)]
+        layers = [m for m in module.modules() if isinstance(m, LAYERS)]
         if self._known.isdisjoint(map(id, layers)):
             for layer in layers[:-1]:
                 layer.register_forward_hook(_normal)
@@ -311,6 +374,71 @@ def _normal(layer: nn.Module, _: Any, out: Tensor) -> Tensor:
     units = out.ndim - 1 if isinstance(layer, nn.Linear) else 1
     axes = tuple(i for i in range(out.ndim) if i != units)
     return (out - out.mean(axes, keepdim=True)) / (out.std(axes, keepdim=True) + 1e-5)
+
+
+@dataclass
+class SkipConnections(Intervention):
+    """Hidden layers add what they read to what they write, where both have one shape."""
+
+    name: str = "skips"
+    says: str = "skip connections around hidden layers"
+
+    def __post_init__(self) -> None:
+        self._known = set[int]()
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        layers = [m for m in module.modules() if isinstance(m, LAYERS)]
+        if self._known.isdisjoint(map(id, layers)):
+            for layer in layers[1:-1]:
+                layer.register_forward_hook(_skipped)
+        self._known.update(map(id, layers))
+
+
+def _skipped(layer: nn.Module, args: tuple[Any, ...], out: Tensor) -> Tensor:
+    return out + args[0] if args and args[0].shape == out.shape else out
+
+
+@dataclass
+class ScaledTargets(Intervention):
+    """Losses of values have targets of mean 0 and spread 1, and are told in their own unit.
+
+    The output takes their spread and mean, and its gradient is that of the scaled task.
+    """
+
+    name: str = "scaled-targets"
+    says: str = "targets shifted and scaled to mean 0 and spread 1"
+
+    def __post_init__(self) -> None:
+        self._scale: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def given(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        out, targets = args[:2]
+        if name not in POWERS or not isinstance(targets, Tensor) or targets.numel() < 2:
+            return args
+        if name not in self._scale:
+            values = targets.detach().float()
+            self._scale[name] = values.mean(), values.std().clamp_min(1e-12)
+        mean, spread = self._scale[name]
+        if out.requires_grad:
+            kept = out * 1.0  # the script may differentiate its own tensor by another way
+            kept.register_hook(lambda g: g / spread.to(g) ** POWERS[name])
+            out = kept
+        return (out * spread + mean, *args[1:])
+
+
+@dataclass
+class FittedShapes(Intervention):
+    """Outputs are compared in the shape of their targets, where both have as many numbers."""
+
+    name: str = "fitted-shapes"
+    says: str = "outputs compared in the shape of their targets"
+
+    def given(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        out, targets = args[:2]
+        both = isinstance(out, Tensor) and isinstance(targets, Tensor)
+        if both and out.shape != targets.shape and out.numel() == targets.numel():
+            return (out.reshape(targets.shape), *args[1:])
+        return args
 
 
 @dataclass

@@ -486,6 +486,8 @@ class Observer(Closing):
 
     def _loss(self, name: str) -> Callable[..., Any]:
         def around(own: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+            if len(args) > 1 and torch.is_grad_enabled():
+                args = self.intervention.given(name, args)
             found = own(*args, **named)
             looks = not self._dozing and self._depth <= 1
             if looks and len(args) > 1 and torch.is_grad_enabled():

@@ -12,6 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sigmascope.diagnosis.rules.dependences import RANDOM_EVALUATION
+from sigmascope.diagnosis.rules.training import (
+    OTHER_OPTIMIZER,
+    RATE_TOO_HIGH,
+    RATE_TOO_LOW,
+    STRONG_WEIGHT_DECAY,
+)
 from sigmascope.records import Finding
 from sigmascope.scripts.rules import (
     ATTACHED_TARGET,
@@ -19,13 +26,16 @@ from sigmascope.scripts.rules import (
     DWINDLING_RATE,
     EVALUATION_MODE,
     GRADIENTS_NOT_ZEROED,
+    MAXIMISED_LOSS,
     NO_BACKWARD,
     NO_STEP,
     SCALED_GRADIENTS,
     SOFTMAX_TWICE,
+    SORTED_CLASSES,
     SPREAD_SHAPES,
     STEP_BEFORE_BACKWARD,
     STRONG_CLIPPING,
+    SUMMED_LOSS,
     TWICE,
     UNSHARED,
     UNSHARED_PROBABILITIES,
@@ -61,7 +71,7 @@ def first_change(run: ScriptRun, findings: Sequence[Finding]) -> str | None:
 
 
 def _changes(run: ScriptRun, findings: Sequence[Finding]) -> Iterator[tuple[str, Change]]:
-    made: Mapping[str, Callable[[ScriptRun], Change | None]] = {
+    made: Mapping[str, Callable[[ScriptRun, Finding], Change | None]] = {
         GRADIENTS_NOT_ZEROED.name: _zero_grad,
         ZEROED_BEFORE_STEP.name: _zero_later,
         ZEROED_BETWEEN_BATCHES.name: _zero_behind,
@@ -77,9 +87,18 @@ def _changes(run: ScriptRun, findings: Sequence[Finding]) -> Iterator[tuple[str,
         SPREAD_SHAPES.name: _one_shape,
         ATTACHED_TARGET.name: _detached,
         UNSHARED_PROBABILITIES.name: _of_scores,
+        **dict.fromkeys((RATE_TOO_HIGH.name, RATE_TOO_LOW.name, SUMMED_LOSS.name), _rate),
+        OTHER_OPTIMIZER.name: _adam,
+        STRONG_WEIGHT_DECAY.name: _without_decay,
+        MAXIMISED_LOSS.name: _minimised,
+        RANDOM_EVALUATION.name: _by_mode,
+        SORTED_CLASSES.name: _shuffled,
     }
-    for name in dict.fromkeys(f.name for f in findings if f.name in made):
-        change = made[name](run)
+    first: dict[str, Finding] = {}
+    for finding in findings:
+        first.setdefault(finding.name, finding)
+    for name, finding in first.items():
+        change = made[name](run, finding) if name in made else None
         if change is not None and _is_python(change[2]):
             yield name, change
 
@@ -109,7 +128,7 @@ def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def _zero_grad(run: ScriptRun) -> Change | None:
+def _zero_grad(run: ScriptRun, _: Finding) -> Change | None:
     main = next((o for o in run.optimizers if o.old), None)
     if main is None or main.backward is None or main.place is None:
         return None
@@ -129,7 +148,7 @@ def _moved(read: tuple[Path, Lines], what: int, before: int, like: int = 0) -> C
     return file, lines, [*rest[:at], moved, *rest[at:]]
 
 
-def _zero_later(run: ScriptRun) -> Change | None:
+def _zero_later(run: ScriptRun, _: Finding) -> Change | None:
     o = next((o for o in run.optimizers if o.emptied and o.emptied > o.ahead), None)
     if o is None or o.zeroed is None or o.backward is None or o.zeroed.file != o.backward.file:
         return None
@@ -139,7 +158,7 @@ def _zero_later(run: ScriptRun) -> Change | None:
     return None if read is None else _moved(read, o.zeroed.line, o.backward.line)
 
 
-def _zero_behind(run: ScriptRun) -> Change | None:
+def _zero_behind(run: ScriptRun, _: Finding) -> Change | None:
     """Gradients that are accumulated, emptied right behind the step that uses them."""
     o = next((o for o in run.optimizers if o.dropped), None)
     if o is None or o.zeroed is None or o.place is None or o.zeroed.file != o.place.file:
@@ -150,7 +169,7 @@ def _zero_behind(run: ScriptRun) -> Change | None:
     return None if read is None else _moved(read, o.zeroed.line, at + 1, like=at)
 
 
-def _step_later(run: ScriptRun) -> Change | None:
+def _step_later(run: ScriptRun, _: Finding) -> Change | None:
     o = next((o for o in run.optimizers if o.ahead), None)
     if o is None or o.place is None or o.backward is None or o.place.file != o.backward.file:
         return None
@@ -160,12 +179,12 @@ def _step_later(run: ScriptRun) -> Change | None:
     return None if read is None else _moved(read, o.place.line, o.backward.line + 1)
 
 
-def _without_scheduler(run: ScriptRun) -> Change | None:
+def _without_scheduler(run: ScriptRun, _: Finding) -> Change | None:
     stepped = [place for (_, place), n in run.scheduled.items() if n > 1 and place is not None]
     return _commented(stepped[0]) if stepped and STEP.match(stepped[0].text) else None
 
 
-def _without_clipping(run: ScriptRun) -> Change | None:
+def _without_clipping(run: ScriptRun, _: Finding) -> Change | None:
     place = run.clipped[-1][0] if run.clipped else None
     own = place is not None and re.fullmatch(r"[\w.]*clip_grad_\w+\(.*\)", place.text)
     return _commented(place) if own else None
@@ -193,7 +212,7 @@ def _put(place: Line | None, new: str, *, behind: bool) -> Change | None:
     return file, lines, [*lines[: at + behind], line, *lines[at + behind :]]
 
 
-def _step(run: ScriptRun) -> Change | None:
+def _step(run: ScriptRun, _: Finding) -> Change | None:
     """The optimizer that was made, behind the backward pass."""
     made = [named for place in run.made if (named := ASSIGNED.match(place.text))]
     place = run.loss.place if run.loss else None
@@ -202,7 +221,7 @@ def _step(run: ScriptRun) -> Change | None:
     return _put(place, f"{made[0][1]}.step()", behind=True)
 
 
-def _backward(run: ScriptRun) -> Change | None:
+def _backward(run: ScriptRun, _: Finding) -> Change | None:
     """The loss that was computed last before the step, in front of it."""
     named = [m for (*_, place) in run.comparisons if place and (m := ASSIGNED.match(place.text))]
     place = run.main.place if run.main else None
@@ -211,7 +230,7 @@ def _backward(run: ScriptRun) -> Change | None:
     return _put(place, f"{named[0][1]}.backward()", behind=False)
 
 
-def _unscaled(run: ScriptRun) -> Change | None:
+def _unscaled(run: ScriptRun, _: Finding) -> Change | None:
     """A scaler that undoes what it did, before gradients are clipped or stepped by."""
     places = {what: place for what, place in run.scaled if place is not None}
     made = re.search(r"([\w.]+)\.scale\(", places["scale"].text) if "scale" in places else None
@@ -237,9 +256,11 @@ def _unscaled(run: ScriptRun) -> Change | None:
 # Expressions that are written otherwise.
 
 
-def _written(
-    place: Line | None, change: Callable[[ast.AST, Callable[[ast.AST], str]], str | None]
-) -> Change | None:
+Text = Callable[[ast.AST], str]
+New = str | tuple[ast.AST, str] | None  # for an expression, or for a part of it
+
+
+def _written(place: Line | None, change: Callable[[ast.AST, Text], New]) -> Change | None:
     """A script with the one expression of a line changed that `change` gives anything for."""
     read = _read(place)
     if read is None or place is None:
@@ -260,10 +281,12 @@ def _written(
     except (SyntaxError, ValueError):
         return None
     here = [n for n in nodes if n.lineno <= place.line <= (n.end_lineno or n.lineno)]
-    found = [(span(n), new) for n in here if (new := change(n, text)) is not None]
+    found = [(n, new) for n in here if (new := change(n, text)) is not None]
     if len(found) != 1:
         return None
-    (first, last), new = found[0]
+    node, new = found[0]
+    part, new = (node, new) if isinstance(new, str) else new
+    first, last = span(part)
     made = whole[:first] + new.encode() + whole[last:]
     return file, lines, made.decode().splitlines(keepends=True)
 
@@ -274,11 +297,11 @@ def _name(node: ast.AST) -> str:
     return getattr(func, "attr", getattr(func, "id", ""))
 
 
-def _kept(run: ScriptRun) -> Change | None:
+def _kept(run: ScriptRun, _: Finding) -> Change | None:
     """What is detached stays in the graph; a draw is one that gradients go through."""
     cut = next((c for c in run.cuts if c.how in ("detach", "data", "sample")), None)
 
-    def change(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+    def change(node: ast.AST, text: Text) -> str | None:
         if cut is not None and cut.how == "data":
             return (
                 text(node.value)
@@ -296,7 +319,7 @@ def _kept(run: ScriptRun) -> Change | None:
     return None if cut is None else _written(cut.place, change)
 
 
-def _whole(node: ast.AST, text: Callable[[ast.AST], str]) -> str:
+def _whole(node: ast.AST, text: Text) -> str:
     """An expression that something may follow."""
     return text(node) if isinstance(node, PLAIN) else f"({text(node)})"
 
@@ -308,12 +331,12 @@ def _of_two(node: ast.AST) -> bool:
     return called and any(word in _name(node).lower() for word in words)
 
 
-def _logarithms(run: ScriptRun) -> Change | None:
+def _logarithms(run: ScriptRun, _: Finding) -> Change | None:
     """A loss that takes probabilities, in the place of one that takes logits."""
     named = ((n, node, place) for (n, node, _, place) in run.comparisons if n in TWICE)
     found = next(((n, at) for n, node, at in named if node.startswith(TWICE[n])), None)
 
-    def change(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+    def change(node: ast.AST, text: Text) -> str | None:
         if not isinstance(node, ast.Call) or not _of_two(node):
             return None
         shares, targets = map(text, node.args)
@@ -326,12 +349,12 @@ def _logarithms(run: ScriptRun) -> Change | None:
     return _written(found[1], change)
 
 
-def _of_scores(run: ScriptRun) -> Change | None:
+def _of_scores(run: ScriptRun, _: Finding) -> Change | None:
     """A softmax over the classes, or else a loss that makes shares of whatever it is given."""
     gaps = run.unshared.items()
     place = next((p for (n, p), gap in gaps if gap > UNSHARED and n == "nll_loss"), None)
 
-    def over_classes(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+    def over_classes(node: ast.AST, text: Text) -> str | None:
         if not isinstance(node, ast.Call) or _name(node) != "log_softmax":
             return None
         dims = [k.value for k in node.keywords if k.arg == "dim"] or node.args[-1:]
@@ -343,7 +366,7 @@ def _of_scores(run: ScriptRun) -> Change | None:
     if made := _written(run.shares.get(place), over_classes):
         return made
 
-    def change(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+    def change(node: ast.AST, text: Text) -> str | None:
         if not isinstance(node, ast.Call) or not _of_two(node):
             return None
         return f"torch.nn.functional.cross_entropy({', '.join(map(text, node.args))})"
@@ -352,13 +375,13 @@ def _of_scores(run: ScriptRun) -> Change | None:
     return _written(place, change) if read and "import torch\n" in read[1] else None
 
 
-def _one_shape(run: ScriptRun) -> Change | None:
+def _one_shape(run: ScriptRun, _: Finding) -> Change | None:
     """An output in the shape of its targets."""
     heard = [place for (*_, place) in run.spreads]
     told = [p for (_, _, (out, targets), p) in run.comparisons if sorted(out) != sorted(targets)]
     places = [*told, *heard] or [p for (_, _, (a, b), p) in run.comparisons if a != b]
 
-    def change(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+    def change(node: ast.AST, text: Text) -> str | None:
         if isinstance(node, ast.Call) and _of_two(node) and not heard:
             (a, b), bare = (_whole(n, text) for n in node.args), text(node.args[1])
             return f"{text(node.func)}({a}.reshape({b}.shape), {bare})"
@@ -370,11 +393,11 @@ def _one_shape(run: ScriptRun) -> Change | None:
     return _written(places[0], change) if places else None
 
 
-def _detached(run: ScriptRun) -> Change | None:
+def _detached(run: ScriptRun, _: Finding) -> Change | None:
     """Targets without their gradient."""
     place = next((place for (_, place), n in run.attached.items() if n), None)
 
-    def change(node: ast.AST, text: Callable[[ast.AST], str]) -> str | None:
+    def change(node: ast.AST, text: Text) -> str | None:
         if isinstance(node, ast.Call) and _of_two(node):
             output, targets = node.args
             return f"{text(node.func)}({text(output)}, {_whole(targets, text)}.detach())"
@@ -387,7 +410,7 @@ def _detached(run: ScriptRun) -> Change | None:
     return _written(place, change)
 
 
-def _train(run: ScriptRun) -> Change | None:
+def _train(run: ScriptRun, _: Finding) -> Change | None:
     seen = next((m for m in run.modules if m.in_evaluation > m.in_training and m.minds_mode), None)
     read = _read(seen.place) if seen else None
     if seen is None or seen.place is None or read is None:
@@ -400,3 +423,129 @@ def _train(run: ScriptRun) -> Change | None:
         return None
     new = f"{_indent(lines[at])}{called[0]}.train()\n"
     return file, lines, [*lines[:at], new, *lines[at:]]
+
+
+# ------------------------------------------------------------------------------
+# Arguments of what was made: optimizers, loaders, dropout.
+
+
+def _keyword(node: ast.Call, name: str) -> ast.expr | None:
+    return next((k.value for k in node.keywords if k.arg == name), None)
+
+
+def _also(node: ast.Call, text: Text, more: str) -> str | None:
+    """A call with an argument more."""
+    old = text(node)
+    return f"{old[:-1].rstrip().rstrip(',')}, {more})" if old.endswith(")") else None
+
+
+def _of_optimizer(run: ScriptRun, change: Callable[[ast.Call, Text], New]) -> Change | None:
+    """The one optimizer, made otherwise."""
+    made = run.optimizers[0] if len(run.optimizers) == 1 else None
+
+    def at(node: ast.AST, text: Text) -> New:
+        own = made is not None and isinstance(node, ast.Call) and _name(node) == made.kind
+        return change(node, text) if own and isinstance(node, ast.Call) and node.args else None
+
+    return None if made is None else _written(made.made, at)
+
+
+def _rate(run: ScriptRun, finding: Finding) -> Change | None:
+    """The rate that was tried."""
+    tried = [r.form for r in finding.evidence if r.form.startswith("rate x ")]
+    if not tried or run.main is None:
+        return None
+    factor, own = float(tried[-1].removeprefix("rate x ")), run.main.rates[0]
+
+    def change(node: ast.Call, text: Text) -> New:
+        value = _keyword(node, "lr") or (node.args[1] if len(node.args) > 1 else None)
+        if value is None:
+            return _also(node, text, f"lr={own * factor:.4g}")
+        number = value.value if isinstance(value, ast.Constant) else None
+        if isinstance(number, int | float):
+            return value, f"{number * factor:.4g}"
+        return value, f"{_whole(value, text)} * {factor:g}"
+
+    return _of_optimizer(run, change)
+
+
+def _adam(run: ScriptRun, _: Finding) -> Change | None:
+    def change(node: ast.Call, text: Text) -> New:
+        name, given = text(node.func), node.args[0]
+        if "." not in name or isinstance(given, ast.List | ast.ListComp):
+            return None  # groups have rates of their own
+        return f"{name.rpartition('.')[0]}.Adam({text(given)}, lr=0.001)"
+
+    return _of_optimizer(run, change)
+
+
+def _without_decay(run: ScriptRun, _: Finding) -> Change | None:
+    def change(node: ast.Call, text: Text) -> New:
+        value = _keyword(node, "weight_decay")
+        return None if value is None else (value, "0.0")
+
+    return _of_optimizer(run, change)
+
+
+def _minimised(run: ScriptRun, _: Finding) -> Change | None:
+    """A loss without its minus."""
+
+    def change(node: ast.AST, text: Text) -> str | None:
+        turned = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+        return text(node.operand) if turned and not isinstance(node.operand, ast.Constant) else None
+
+    places = dict.fromkeys((*(p for (_, p), (up, _) in run.reversed.items() if up), *run.losses))
+    return next((made for place in places if (made := _written(place, change))), None)
+
+
+def _by_mode(run: ScriptRun, finding: Finding) -> Change | None:
+    """Dropout that is told the mode of its module."""
+    name, _, where = finding.evidence[0].form.partition(" at ")
+    base, _, line = where.rpartition(":")
+    files = {p.file for p in (*(m.place for m in run.modules), *run.losses) if p is not None}
+    file = next((f for f in files if Path(f).name == base), None)
+    place = Line(file, int(line)) if file else None
+    read = _read(place)
+    if place is None or read is None:
+        return None
+    kinds = (n for n in ast.walk(ast.parse("".join(read[1]))) if isinstance(n, ast.ClassDef))
+    methods = (f for kind in kinds for f in kind.body if isinstance(f, ast.FunctionDef))
+    around = (f for f in methods if f.lineno <= place.line <= (f.end_lineno or 0) and f.args.args)
+    own = next((f.args.args[0].arg for f in around), None)
+    if own is None:
+        return None
+
+    def change(node: ast.AST, text: Text) -> New:
+        if not isinstance(node, ast.Call) or _name(node) != name:
+            return None
+        share = _keyword(node, "dropout_p")
+        if share is not None:
+            return share, f"{_whole(share, text)} if {own}.training else 0.0"
+        told = _keyword(node, "training") or len(node.args) > 2
+        return None if told else _also(node, text, f"training={own}.training")
+
+    return _written(place, change)
+
+
+def _shuffled(run: ScriptRun, _: Finding) -> Change | None:
+    """A loader that draws its samples at random, made where its name is given."""
+    seen = max(run.loaders.values(), key=lambda each: each.begun, default=None)
+    read = _read(seen.place) if seen else None
+    if seen is None or seen.place is None or read is None:
+        return None
+    named = set(re.findall(r"[A-Za-z_]\w*", seen.place.text))
+    nodes = [n for n in ast.walk(ast.parse("".join(read[1]))) if isinstance(n, ast.Assign)]
+    made = [
+        n.value
+        for n in nodes
+        if isinstance(n.value, ast.Call) and _name(n.value) == "DataLoader"
+        if any(isinstance(t, ast.Name) and t.id in named for t in n.targets)
+    ]
+
+    def change(node: ast.AST, text: Text) -> New:
+        if not isinstance(node, ast.Call) or _name(node) != "DataLoader":
+            return None
+        value = _keyword(node, "shuffle")
+        return _also(node, text, "shuffle=True") if value is None else (value, "True")
+
+    return _written(Line(seen.place.file, made[0].lineno), change) if len(made) == 1 else None

@@ -20,6 +20,7 @@ from sigmascope.scripts.functions import ALIKE
 from sigmascope.scripts.interventions import (
     AllParameters,
     DerivedFunctions,
+    FittedShapes,
     FullRate,
     HoldRate,
     Intervention,
@@ -1138,6 +1139,12 @@ def batch_of_one(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+HARMFUL_DECAY = Kind(
+    "harmful-decay",
+    "the script comes farther where weight decay spares gains, biases and embeddings, or acts "
+    "beside the step of Adam and not in its gradient, and nearly as far as without any",
+    "Loshchilov & Hutter 2019, Sec. 2",
+)
 DISCRIMINATOR_WON = Kind(
     "discriminator-won",
     "of the losses of two optimizers one is next to nothing, and the other one large or faded",
@@ -1241,7 +1248,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
 )
 KINDS: tuple[Kind, ...] = (
     *dict.fromkeys(k for r in RULES for k in r.kinds),
-    *(UNSUITED_WEIGHTS, SUMMED_LOSS),  # which interventions alone can tell
+    *(UNSUITED_WEIGHTS, SUMMED_LOSS, HARMFUL_DECAY),  # which interventions alone can tell
 )
 CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
     {
@@ -1255,6 +1262,7 @@ CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
         CUT_GRAPH: KeptGraph,
         CUT_THROUGH_TIME: KeptGraph,
         LONG_WARM_UP: FullRate,
+        SPREAD_SHAPES: FittedShapes,
         DWINDLING_RATE: HoldRate,
         REPEATED_BATCH: Shuffled,
         STRONG_CLIPPING: NoClipping,

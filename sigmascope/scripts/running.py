@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
@@ -362,8 +363,10 @@ def _moved(function: Callable[..., Any], offset: int) -> Callable[..., Any]:
 def _with_network(outcome: Outcome, seconds: float) -> Outcome:
     """The diagnosis of the model on the batches that were seen; or why there is none."""
     try:
-        program = program_of_run(outcome.run)
-        found = diagnose(program, samples=SAMPLES, budget=seconds)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the script has told them
+            program = program_of_run(outcome.run)
+            found = diagnose(program, samples=SAMPLES, budget=seconds)
     except Refusal as reason:
         return replace(outcome, unread=str(reason))
     except Exception as error:  # noqa: BLE001 (a limit of ours, told as ours)

@@ -224,3 +224,49 @@ def test_time_is_shared_out_and_what_shows_no_habit_is_not_tried(
     diagnose_script(str(tmp_path / "train.py"), seconds=60)
     assert (jobs[0].seconds, jobs[0].least, jobs[0].start) == (15, 10, 30)
     assert (len(jobs) > 1) == tried
+
+
+SCALED = (
+    ("(X[:, 0] + X[:, 1] > 0).long()", "3000 + 500 * X[:, :1]"),
+    ("nn.Linear(16, 2)", "nn.Linear(16, 1)"),
+    ("cross_entropy", "mse_loss"),
+    ("torch.optim.SGD(model.parameters(), lr=0.5)", "torch.optim.Adam(model.parameters())"),
+)
+
+
+def test_targets_out_of_scale_are_proved_by_scaled_ones(tmp_path):
+    found = diagnosed(tmp_path, code(*SCALED))
+    told = found.findings[0]
+    assert told.name == "unscaled-targets"
+    assert told.severity == "error"
+    assert told.evidence[-1].form == "scaled-targets"
+
+
+def test_shapes_that_spread_are_proved_by_fitted_ones(tmp_path):
+    text = code(*SCALED, ("3000 + 500 * X[:, :1]", "X[:, 0] - X[:, 1].square()"))
+    found = diagnosed(tmp_path, text.replace("parameters())", "parameters(), lr=1e-2)"))
+    told = found.findings[0]
+    assert told.name == "spread-shapes"
+    assert told.evidence[-1].form == "fitted-shapes"
+
+
+WORDS = """
+words = torch.randn(1000)
+X = torch.randint(0, 1000, (1024, 6))
+Y = (words[X].sum(1) > 0).long()
+model = nn.Sequential(nn.Embedding(1000, 16), nn.Flatten(), nn.LayerNorm(96), nn.Linear(96, 2))
+opt = {}
+data = torch.utils.data.TensorDataset(X, Y)
+loader = torch.utils.data.DataLoader(data, batch_size=32, shuffle=True)
+"""
+
+
+def test_decay_in_the_gradient_of_adam_that_harms_embeddings(tmp_path):
+    decayed = "torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=0.03)"
+    found = diagnosed(tmp_path, code(("# setup", WORDS.format(decayed))), steps=100)
+    names = [f.name for f in found.findings]
+    assert "harmful-decay" in names
+    assert "strong-weight-decay" not in names
+    usual = "torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.01)"
+    again = diagnosed(tmp_path, code(("# setup", WORDS.format(usual))), steps=100)
+    assert "harmful-decay" not in [f.name for f in again.findings]

@@ -9,7 +9,10 @@ from sigmascope.scripts.interventions import (
     AdamSteps,
     AllParameters,
     Clipped,
+    DecayOfMatrices,
+    DecoupledDecay,
     DerivedFunctions,
+    FittedShapes,
     FullRate,
     HoldRate,
     KeptGraph,
@@ -18,7 +21,9 @@ from sigmascope.scripts.interventions import (
     NormalisedLayers,
     Redrawn,
     ScaledRate,
+    ScaledTargets,
     Shuffled,
+    SkipConnections,
     StandardisedInputs,
     TrainingMode,
     Unfrozen,
@@ -189,3 +194,76 @@ def test_a_scheduler_whose_rate_is_held_can_be_asked_for_it():
         exec(compile(text, "<loop>", "exec"), space)
     assert {*watching.run.main.rates} == {0.5}
     assert len(space["rates"]) == 1
+
+
+def decayed(kind, change=None, groups=lambda net: net.parameters(), decay=0.1):
+    """Weights after some steps of a network with a norm, biases and an embedding."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Embedding(9, 4), nn.LayerNorm(4), nn.Linear(4, 3))
+    optimizer = kind(groups(net), lr=0.01, weight_decay=decay)
+    for k in range(6):
+        x = torch.arange(k, k + 3)
+        if change is not None:
+            change.called(net, (x,))
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        if change is not None:
+            change.before_step(optimizer)
+        optimizer.step()
+        if change is not None:
+            change.after_step(optimizer)
+    assert optimizer.param_groups[0]["weight_decay"] == decay
+    return torch.cat([p.flatten() for p in net.parameters()])
+
+
+def of_matrices(net):
+    rest = [p for m in net[:2] for p in m.parameters()] + [net[2].bias]
+    return [{"params": [net[2].weight]}, {"params": rest, "weight_decay": 0.0}]
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+def test_matrices_alone_decay_as_with_groups_of_parameters(kind):
+    ours = decayed(kind, DecayOfMatrices())
+    torch.testing.assert_close(ours, decayed(kind, groups=of_matrices), rtol=1e-5, atol=1e-7)
+    assert not torch.allclose(ours, decayed(kind), rtol=1e-4)
+
+
+def test_decay_beside_the_step_is_that_of_adamw():
+    torch.testing.assert_close(
+        decayed(torch.optim.Adam, DecoupledDecay()), decayed(torch.optim.AdamW)
+    )
+
+
+@pytest.mark.parametrize("loss", ["mse_loss", "l1_loss"])
+def test_targets_are_scaled_and_the_loss_is_told_in_its_own_unit(loss):
+    torch.manual_seed(0)
+    x, y = torch.randn(64, 3), 500 + 90 * torch.randn(64, 1)
+    mean, spread = y.mean(), y.std()
+    function, net, change = getattr(nn.functional, loss), nn.Linear(3, 1), ScaledTargets()
+    power = 2 if loss == "mse_loss" else 1
+    scaled = function(net(x), (y - mean) / spread)
+    told = function(*change.given(loss, (net(x), y)))
+    torch.testing.assert_close(told, scaled * spread**power)
+    own, ours = (torch.autograd.grad(value, net.weight)[0] for value in (scaled, told))
+    torch.testing.assert_close(ours, own, rtol=1e-4, atol=1e-6)
+    classes = net(x), torch.zeros(64, dtype=torch.long)
+    assert change.given("cross_entropy", classes) is classes
+
+
+def test_outputs_are_compared_in_the_shape_of_their_targets():
+    out, wanted = torch.ones(4, 1), torch.ones(4)
+    assert FittedShapes().given("mse_loss", (out, wanted))[0].shape == (4,)
+    fit = out, torch.ones(4, 1)
+    assert FittedShapes().given("mse_loss", fit) is fit
+    assert FittedShapes().given("mse_loss", (out, torch.ones(3)))[0] is out
+
+
+def test_hidden_layers_of_one_width_are_skipped():
+    net = nn.Sequential(*(nn.Linear(a, b) for a, b in ((3, 4), (4, 4), (4, 4), (4, 2))))
+    change, x = SkipConnections(), torch.randn(5, 3)
+    change.called(net, (x,))
+    change.called(net, (x,))
+    hidden = torch.nn.functional.linear(x, net[0].weight, net[0].bias)
+    for layer in net[1:3]:
+        hidden = hidden + torch.nn.functional.linear(hidden, layer.weight, layer.bias)
+    torch.testing.assert_close(net(x), net[3](hidden))

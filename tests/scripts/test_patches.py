@@ -4,10 +4,19 @@ import warnings
 
 import pytest
 
+from sigmascope import quantities as q
+from sigmascope.diagnosis.rules.dependences import RANDOM_EVALUATION
+from sigmascope.diagnosis.rules.training import (
+    OTHER_OPTIMIZER,
+    RATE_TOO_HIGH,
+    RATE_TOO_LOW,
+    STRONG_WEIGHT_DECAY,
+)
+from sigmascope.records import Estimate, Reading
 from sigmascope.scripts.patches import diffs_of, first_change
-from sigmascope.scripts.rules import found_in
+from sigmascope.scripts.rules import SORTED_CLASSES, found_in
 from sigmascope.scripts.running import Job, Script, run_here
-from tests.scripts.loops import FAULTY, code
+from tests.scripts.loops import FAULTY, SETUP, STEP, code
 
 CHANGED = (
     "gradients-not-zeroed",
@@ -25,6 +34,8 @@ CHANGED = (
     "spread-shapes",
     "attached-target",
     "unshared-probabilities",
+    "one-class-batches",
+    "maximised-loss",
 )
 
 
@@ -77,3 +88,103 @@ def test_a_softmax_over_another_dimension_is_taken_over_the_classes(tmp_path):
     run = ran(tmp_path / "train.py")
     cured = first_change(run, found_in(run))
     assert "nll_loss(nn.functional.log_softmax(model(x), dim=-1), y)" in cured
+
+
+def lines_of(text, tmp_path, findings=None):
+    """The lines that are added to a script, for what is found in it or given."""
+    (tmp_path / "train.py").write_text(text)
+    run = ran(tmp_path / "train.py")
+    diffs = diffs_of(run, found_in(run) if findings is None else findings)
+    return [
+        line[1:].strip()
+        for diff in diffs.values()
+        for line in diff.splitlines()
+        if line.startswith("+") and not line.startswith("+++")
+    ]
+
+
+def told(kind, form):
+    return kind.finding("x", "warning", (Reading("x", q.SHARE_OF_STEPS, ONE, "script", form),), "")
+
+
+OPTIMIZER = "torch.optim.SGD(model.parameters(), lr=0.5)"
+ONE = Estimate.exactly(1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "made", "line"),
+    [
+        (RATE_TOO_HIGH, "rate x 0.1", OPTIMIZER, "torch.optim.SGD(model.parameters(), lr=0.05)"),
+        (
+            RATE_TOO_LOW,
+            "rate x 10",
+            "torch.optim.SGD(model.parameters(), 0.02)",
+            "torch.optim.SGD(model.parameters(), 0.2)",
+        ),
+        (
+            RATE_TOO_HIGH,
+            "rate x 0.01",
+            "torch.optim.SGD(model.parameters(), lr=max(0.1, 0.5))",
+            "torch.optim.SGD(model.parameters(), lr=max(0.1, 0.5) * 0.01)",
+        ),
+        (
+            RATE_TOO_HIGH,
+            "rate x 0.1",
+            "torch.optim.Adam(model.parameters())",
+            "torch.optim.Adam(model.parameters(), lr=0.0001)",
+        ),
+        (
+            OTHER_OPTIMIZER,
+            "adam",
+            "torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)",
+            "torch.optim.Adam(model.parameters(), lr=0.001)",
+        ),
+        (
+            STRONG_WEIGHT_DECAY,
+            "no-decay",
+            "torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.1)",
+            "torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.0)",
+        ),
+    ],
+)
+def test_the_optimizer_is_made_as_it_was_tried(kind, form, made, line, tmp_path):
+    text = code((OPTIMIZER, made))
+    assert lines_of(text, tmp_path, [told(kind, form)]) == [f"opt = {line}"]
+
+
+def test_of_several_optimizers_it_is_not_known_which(tmp_path):
+    text = code((STEP, f"{STEP}        other.step()\n"), (SETUP, f"other = {OPTIMIZER}"))
+    assert lines_of(text, tmp_path, [told(RATE_TOO_HIGH, "rate x 0.1")]) == []
+
+
+def test_a_minus_is_taken_away(tmp_path):
+    added = lines_of(code(("loss = nn", "loss = -nn")), tmp_path)
+    assert added == ["loss = nn.functional.cross_entropy(model(x), y)"]
+
+
+def test_a_loader_is_made_to_shuffle(tmp_path):
+    for loader in ("shuffle=False)", "num_workers=0)"):
+        text = code((SETUP, ""), ("shuffle=True)", loader))
+        added = lines_of(text, tmp_path, [told(SORTED_CLASSES, "")])
+        assert len(added) == 1
+        assert added[0].endswith("shuffle=True)")
+
+
+@pytest.mark.parametrize(
+    ("call", "cured"),
+    [
+        ("nn.functional.dropout(x, 0.3)", "nn.functional.dropout(x, 0.3, training=me.training)"),
+        ("nn.functional.dropout(x, 0.3, True)", None),
+    ],
+)
+def test_dropout_is_told_the_mode(call, cured, tmp_path):
+    lines = f"""
+class Net(nn.Sequential):
+    def forward(me, x):
+        x = super().forward(x)
+        return {call}
+model = Net("""
+    text = code(("\nmodel = nn.Sequential(", lines))
+    at = next(k for k, line in enumerate(text.splitlines(), 1) if call in line)
+    found = [told(RANDOM_EVALUATION, f"dropout at train.py:{at}")]
+    assert lines_of(text, tmp_path, found) == ([f"return {cured}"] if cured else [])

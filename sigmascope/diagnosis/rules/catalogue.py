@@ -50,6 +50,8 @@ RULES: tuple[Rule[Profile], ...] = (
     representations.lost_inputs,
     dependences.untouched_statistics,
     dependences.stale_statistics,
+    dependences.shared_normaliser,
+    dependences.random_evaluation,
     dependences.mixed_samples,
     dependences.unnormalised_attention,
     dependences.unread_inputs,

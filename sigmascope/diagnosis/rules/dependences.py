@@ -224,3 +224,64 @@ def untouched_statistics(profile: Profile) -> Iterator[Finding]:
             "were built with, mean 0 and variance 1: they normalise nothing.",
             ("Call `model.train()` before training, or load a checkpoint that holds statistics.",),
         )
+
+
+SHARED_NORMALISER = Kind(
+    "shared-normaliser",
+    "a batch normaliser is called at several places of a pass whose inputs have other statistics: "
+    "by their mean, which evaluation will use, the mean square or the variance of one of them "
+    "(median over channels) is beyond 1/4 to 4",
+    "Ioffe & Szegedy 2015, Sec. 3.1",
+    even_if_it_learns=True,
+)
+
+
+@rule("setup", SHARED_NORMALISER)
+def shared_normaliser(profile: Profile) -> Iterator[Finding]:
+    """Running statistics that are a mean of several places and fit none."""
+    sizes = profile.series(q.SHARED_SQUARE)
+    apart = [r for r in sizes if not 1 / APART <= r.estimate.value <= APART]
+    if apart:
+        worst = max(apart, key=lambda r: max(r.estimate.value, 1 / max(r.estimate.value, 1e-300)))
+        yield SHARED_NORMALISER.finding(
+            worst.site,
+            "warning",
+            tuple(dict.fromkeys((worst, *apart[:3]))),
+            "A batch normaliser is called several times in a pass, and keeps one mean of their "
+            f"statistics, which differ: in evaluation mode what it writes at {worst.site} has a "
+            f"size of {worst.estimate.value:.3g}, where in training it has 1.",
+            ("Make a normaliser of its own for each place (`nn.ModuleList`).",),
+        )
+
+
+RANDOM_EVALUATION = Kind(
+    "random-evaluation",
+    "outputs in evaluation mode differ from run to run, for random numbers are drawn: by dropout "
+    "that is not told the mode (a warning), or in another way (a note)",
+    "Srivastava et al. 2014, Sec. 4",
+    even_if_it_learns=True,
+)
+
+
+@rule("setup", RANDOM_EVALUATION)
+def random_evaluation(profile: Profile) -> Iterator[Finding]:
+    """Dropout that drops in evaluation mode, too."""
+    for r in profile.series(q.EVALUATION_SPREAD):
+        if r.estimate.value <= MIXED:
+            continue
+        name, _, where = r.form.partition(" at ")
+        why = f": `{name}` ({where}) drops there, too" if name else ""
+        hand = "dropout_p=p if self.training else 0" if "attention" in name else ""
+        do = (
+            f"Hand the mode on: `{hand or 'training=self.training'}`."
+            if name
+            else "Draw in training mode alone (`if self.training`), unless samples are wanted."
+        )
+        yield RANDOM_EVALUATION.finding(
+            r.site,
+            "warning" if name else "note",
+            (r,),
+            f"In evaluation mode two runs on the same batch differ by {r.estimate.value:.2g} of "
+            f"what tells samples apart{why}: no score can be repeated.",
+            (do,),
+        )

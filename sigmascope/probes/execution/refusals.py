@@ -1,5 +1,7 @@
 """Refusals: what the doors of `probes` say of models and batches that they cannot measure."""
 
+import os
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -259,3 +261,12 @@ def _explained(error: Exception) -> str:
         f"The model must be differentiable, got {type(error).__name__}: {words[:200].rstrip('.')}. "
         "Exchange that operation, or measure a part of the model without it."
     )
+
+
+def running_line() -> str:
+    """The line that is being run, outside of torch and of this package."""
+    inside = tuple(f"{root}{os.sep}" for root in (Path(torch.__file__).parent, PACKAGE.parent))
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(inside):
+        frame = frame.f_back
+    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Drawn, Refusal
 from sigmascope.linalg import sums
 from sigmascope.probes.execution.layers import Call, Statisticians, is_matrix, recording
 from sigmascope.probes.execution.refusals import called
@@ -430,6 +430,7 @@ class Trace:
             matrices, only where they are multiplied with. None as for operations.
         unfed: Sites of calls that read nothing of the batch, learned queries say, or a first state.
             None of them where no call does, or it is not known.
+        drew: Whether random numbers were drawn, though the model was in evaluation mode.
     """
 
     calls: tuple[Call, ...]
@@ -441,6 +442,7 @@ class Trace:
     seen: tuple[Call, ...] = ()
     outside: tuple[str, ...] | None = None
     unfed: frozenset[str] = frozenset()
+    drew: bool = False
 
 
 def traced(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) -> Trace:
@@ -498,7 +500,9 @@ def run_once(
         seen if operations else nullcontext(),
         ending if operations else nullcontext(),
     ):
+        drawn = Drawn()
         output, rule = as_tensor(called(model, batch))
+        drew = bool(drawn)
     read = {storage_of(c.input) for c in tape.calls}  # the rest need not be held
     seen.squashed = [(kind, t) for kind, t in seen.squashed if storage_of(t) in read]
     return Trace(
@@ -510,6 +514,7 @@ def run_once(
         ending.tail(output),
         tuple(tape.calls) if operations else (),
         *(used.answers(tape.calls) if outside else (None, NONE)),
+        drew,
     )
 
 

@@ -8,19 +8,16 @@ assignment to clusters, whose scores come of one layer, is none; what is done to
 dropping and laying out ends the search, for a division may normalise them after all.
 """
 
-import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from sigmascope.probes.execution.refusals import called
+from sigmascope.probes.execution.refusals import called, running_line
 from sigmascope.probes.execution.state import still
 from sigmascope.probes.samples import Batch
 
@@ -112,7 +109,7 @@ class Attentions(TorchFunctionMode):
             over, dims = self._weights[id(t)][1], _summed(terms, k, t)
             if len(dims) == 1:
                 gap = (t.detach().sum(dims[0]) - 1).abs().max().item() if over != dims[0] else 0.0
-                self.found.append(AttentionWeights(_place(), over, dims[0], gap))
+                self.found.append(AttentionWeights(running_line(), over, dims[0], gap))
             return
         parts = (left, right)
         if all(
@@ -139,16 +136,6 @@ def _summed(terms: Sequence[str], k: int, t: Tensor) -> list[int]:
     if not terms:
         return [-2 if k else -1]
     return [i - t.ndim for i, letter in enumerate(terms[k]) if letter not in terms[-1]]
-
-
-def _place() -> str:
-    """The line that is being run, outside of torch and of this package."""
-    roots = Path(torch.__file__).parent, Path(__file__).parents[2]
-    inside = tuple(f"{root}{os.sep}" for root in roots)
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(inside):
-        frame = frame.f_back
-    return "" if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 def attentions(model: nn.Module, batch: Batch) -> tuple[AttentionWeights, ...]:

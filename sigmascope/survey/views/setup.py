@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from sigmascope import quantities as q
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import ALONE, Dropped, module_name, uses_batch_statistics
+from sigmascope.probes.execution import ALONE, Call, Dropped, module_name, uses_batch_statistics
 from sigmascope.probes.samples import chosen, tensors
 from sigmascope.probes.sequences import (
     FEWEST,
@@ -25,6 +25,7 @@ from sigmascope.probes.sequences import (
     step_gradients,
 )
 from sigmascope.probes.structure.inputs import EVERY, differs, rows_of, unread_inputs
+from sigmascope.probes.structure.randomness import random_outputs
 from sigmascope.probes.trial_gradients import reduced_gradients
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.coverage import differentiated, tried
@@ -193,6 +194,8 @@ def dependence_items(subject: Subject, places: Callable[[], tuple[Dropped, ...]]
     yield from tried(_dropped(places), "dropout")
     yield from tried(_affine_stretches(subject), "layers without an activation between")
     yield from tried(_misfit(subject), "running statistics")
+    yield from tried(_shared(subject), "normalisers that are called again")
+    yield from tried(_random(subject), "outputs that are drawn")
 
 
 def _affine_stretches(subject: Subject) -> Iterator[Item]:
@@ -245,6 +248,34 @@ def _misfit(subject: Subject) -> Iterator[Item]:
             centre, scale = mean.double()[:, None], variance.double() + module.eps
             size = sums.median((columns - centre).square().mean(1) / scale)
             yield Reading(call.site, q.NORMALISED_SQUARE, Estimate.rounded(size, ulps=2**20), NAME)
+
+
+def _shared(subject: Subject) -> Iterator[Item]:
+    """Mean squares after batch normalisers of several calls, by the mean of their statistics."""
+    calls: dict[nn.Module, list[Call]] = {}
+    for call in subject.normalised:
+        if isinstance(call.module, _BatchNorm) and not call.spoiled:
+            calls.setdefault(call.module, []).append(call)
+    for module, own in calls.items():
+        if len(own) < 2 or not module.training or not module.track_running_stats:
+            continue
+        columns = [c.input.detach().double().transpose(0, 1).flatten(1) for c in own]
+        centre = torch.stack([x.mean(1) for x in columns]).mean(0)[:, None]
+        scale = torch.stack([x.var(1) for x in columns]).mean(0) + module.eps
+        for call, x in zip(own, columns, strict=True):
+            square, spread = ((x - c).square().mean(1) / scale for c in (centre, x.mean(1, True)))
+            sizes = sums.median(square), sums.median(spread)
+            size = max(sizes, key=lambda s: max(s, 1 / max(s, 1e-300)))
+            yield Reading(call.site, q.SHARED_SQUARE, Estimate.rounded(size, ulps=2**20), NAME)
+
+
+def _random(subject: Subject) -> Iterator[Item]:
+    """How far outputs in evaluation mode differ from run to run, where anything is drawn."""
+    found = random_outputs(subject.model, subject.batch) if subject.drew else None
+    if found is not None:
+        form = f"{found.function} at {found.place}" if found.function else ""
+        change = Estimate.rounded(found.change, ulps=2**20)
+        yield Reading("(model)", q.EVALUATION_SPREAD, change, NAME, form)
 
 
 def untouched(module: _BatchNorm) -> bool:

@@ -7,6 +7,8 @@ from torch import nn
 from sigmascope.diagnosis.rules.dependences import (
     heavy_dropout,
     mixed_samples,
+    random_evaluation,
+    shared_normaliser,
     stale_statistics,
     unnormalised_attention,
     unread_inputs,
@@ -106,3 +108,49 @@ def test_a_network_without_activations(digits):
     told = found(nn.Sequential(*[m for m in model if not isinstance(m, nn.ReLU)]), digits)
     assert "linear-layers" in told
     assert "linear-layers" not in found(model, digits)
+
+
+@pytest.mark.parametrize(("sizes", "speaks"), [
+    ((1.0, 4.0 * ABOVE), True), ((1.0, 4.0), False), ((0.25 * BELOW, 1.0), True), ((0.25, 1), False)
+])  # fmt: skip
+def test_a_normaliser_of_several_places(sizes, speaks):
+    told = said(shared_normaliser, *series("shared square", *sizes))
+    assert told == ({"shared-normaliser": "warning"} if speaks else {})
+
+
+@pytest.mark.parametrize(("change", "form", "severity"), [
+    (1e-4 * ABOVE, "dropout at net.py:3", "warning"), (0.2, "", "note"), (1e-4, "", None),
+])  # fmt: skip
+def test_outputs_that_are_drawn(change, form, severity):
+    r = reading("evaluation spread", change, "(model)", form=form)
+    told = said(random_evaluation, r, count=3)
+    assert told == ({} if severity is None else {"random-evaluation": severity})
+
+
+class Twice(nn.Module):
+    """Two layers with one normaliser behind both, and one whose inputs are shifted and larger."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 10)
+        self.norm, self.scale = nn.BatchNorm1d(64), scale
+
+    def forward(self, x):
+        x = self.norm(self.first(x.flatten(1))).relu()
+        return self.last(self.norm(self.scale * self.second(x)).relu())
+
+
+@pytest.mark.parametrize(("scale", "speaks"), [(1.0, False), (8.0, True), (0.05, True)])
+def test_networks_whose_places_share_a_normaliser(scale, speaks, digits):
+    torch.manual_seed(0)
+    told = found(Twice(scale), digits)
+    assert ("shared-normaliser" in told) == speaks
+
+
+def test_networks_that_drop_in_evaluation(digits):
+    class Drops(nn.Sequential):
+        def forward(self, x):
+            return nn.functional.dropout(super().forward(x), 0.3)
+
+    assert found(Drops(*network()), digits)["random-evaluation"].severity == "warning"
+    assert "random-evaluation" not in found(network(), digits)
