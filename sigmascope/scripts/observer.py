@@ -415,6 +415,7 @@ class Observer(Closing):
                 each.given.append((id(module), float(x.detach().double().sum())))
         seen.in_training += module.training
         seen.in_evaluation += not module.training
+        seen.fed = seen.fed or any(t.grad_fn is not None for t in tensors(args))
         first = next(tensors(args), None)
         seen.alone += first is not None and first.ndim > 1 and len(first) == 1
         if not module.training and seen.first_evaluation is None:

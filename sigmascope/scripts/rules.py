@@ -1147,7 +1147,8 @@ HARMFUL_DECAY = Kind(
 )
 DISCRIMINATOR_WON = Kind(
     "discriminator-won",
-    "of the losses of two optimizers one is next to nothing, and the other one large or faded",
+    "of the losses of two optimizers, one of which trains through the model of the other, one is "
+    "next to nothing, and the other one large or faded",
     SOURCE,
 )
 
@@ -1156,6 +1157,8 @@ DISCRIMINATOR_WON = Kind(
 def discriminator_won(run: ScriptRun) -> Iterator[Finding]:
     """An adversary that is always right, and teaches nothing any more."""
     last = min((o.ended for o in run.optimizers), default=0)
+    if not any(m.fed for m in run.modules):
+        return  # two that train beside one another, and not against
     beside = [o for o in run.optimizers if o.steps >= FEW and o.began < last]
     seen = [(o, run.losses.get(o.backward)) for o in beside]
     long = [(o, loss.values) for o, loss in seen if loss and len(loss.values) >= 2 * FEW]

@@ -114,6 +114,7 @@ class Called:
         outside_numbers: How many numbers these are.
         outside_given: How many of them were given a gradient by the next step.
         shapes: Of what goes in and of what comes out.
+        fed: Whether it is called with what another computation made, and gradients go through.
     """
 
     kind: str
@@ -131,6 +132,7 @@ class Called:
     outside_numbers: int = 0
     outside_given: int = 0
     shapes: tuple[Shapes, Shapes] = ((), ())
+    fed: bool = False
 
 
 @dataclass(slots=True)

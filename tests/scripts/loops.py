@@ -51,6 +51,11 @@ LOSES = f"""\
         nn.functional.cross_entropy(model({FAKE}), 0 * y).backward()
         other.step()
 """
+BESIDE = """\
+        other.zero_grad()
+        made(x).square().mean().backward()
+        other.step()
+"""
 FROZEN = """\
 model[0].requires_grad_(False)
 opt = torch.optim.SGD(model[2:].parameters(), lr=0.5)
@@ -418,6 +423,10 @@ HEALTHY = {
     "warm-up": (
         (SETUP, "sched = torch.optim.lr_scheduler.LinearLR(opt, 0.01, total_iters=10)"),
         (STEP, f"{STEP}        sched.step()\n"),
+    ),
+    "two that train side by side": (
+        (SETUP, "made = nn.Linear(8, 1); other = torch.optim.SGD(made.parameters(), lr=0.4)"),
+        (STEP, STEP + BESIDE),
     ),
     "outer product that is meant": (
         (LOSS, "(model(x)[:, :1] - model(x)[:, :1].detach().T).square().mean()"),

@@ -48,7 +48,11 @@ def test_a_loop_without_one_is_left_in_peace(name):
 
 
 def test_every_kind_that_is_declared_has_a_loop_that_has_it():
-    by_change = {"unsuited-weights", "summed-loss", "harmful-decay"}  # which a change alone can tell
+    by_change = {
+        "unsuited-weights",
+        "summed-loss",
+        "harmful-decay",
+    }  # which a change alone can tell
     assert {kind.name for kind in KINDS} == {*FAULTY, *BROKEN, *REFUSED, *by_change}
 
 
