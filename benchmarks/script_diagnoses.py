@@ -98,6 +98,57 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "unrelated-target": "unrelated-targets",
         "unshifted-target": "copied-targets",
         "weights-not-restored": "overwritten-weights",
+        # of a fourth set, by somebody who knew no rule, of the kinds and mistakes that people meet:
+        # written down before they ran
+        "optimizer-before-layer-replaced": "other-parameters left-out-parameters",
+        "same-batch-every-step": "repeated-batch",
+        "dropout-too-high": "heavy-dropout",
+        "sum-in-place-of-mean": "summed-loss rate-too-high",
+        "clipping-too-strong": "clipped-steps strong-clipping scaled-gradients",
+        "metric-in-training-mode": "",  # of which nothing was said then
+        "dead-relu-outputs": "dead-units unsuited-closing bounded-output raw-output",
+        "scheduler-per-batch": "dwindling-rate",
+        "eval-mode-kept": "evaluation-mode untouched-statistics stale-statistics",
+        "inputs-not-scaled": "unscaled-inputs offset-inputs",
+        "same-augmentation-for-all": "identical-pair alike-inputs repeated-inputs",
+        "frozen-by-mistake": "frozen-layer frozen-parameters",
+        "step-of-another-models-optimizer": "other-parameters left-out-parameters "
+        "foreign-optimizer no-gradients-arrive",
+        "softmax-before-cross-entropy": "softmax-twice double-softmax",
+        "load-strict-false-loads-nothing": "nothing-loaded",
+        "rate-reaches-zero": "dwindling-rate",
+        "zero-grad-of-other-optimizer": "gradients-not-zeroed",
+        "discriminator-wins": "discriminator-won",
+        "too-deep-without-skip": "rank-collapse layer-gain no-progress vanishing-signal "
+        "vanishing-adjoints sigmoid-stack",
+        "dropout-always-on": "random-evaluation",
+        "parameters-without-optimizer": "left-out-parameters",
+        "weight-decay-too-strong": "strong-weight-decay harmful-decay",
+        "broadcast-shapes": "spread-shapes spread-targets",
+        "log-of-zero": "non-finite-loss non-finite-gradients",
+        "layers-in-plain-dict": "left-out-parameters unregistered-weights",
+        "no-grad-on-part-of-the-net": "cut-graph",
+        "one-loss-term-outweighs": "outweighed-error",
+        "rate-too-high": "rate-too-high",
+        "rate-too-low": "rate-too-low",
+        "labels-misaligned": "unrelated-targets",
+        "unshuffled-sorted": "one-class-batches sorted-samples",
+        "step-without-backward": "no-backward no-gradients-arrive",
+        "target-network-never-updated": "stale-target",
+        "advantage-sign": "reversed-policy reversed-loss",
+        "sigmoid-twice": "softmax-twice double-softmax",
+        "dimensions-mixed-by-reshape": "mixed-samples unrelated-targets",
+        "softmax-over-wrong-dimension": "unnormalised-attention mixed-samples",
+        "loss-averaged-over-padding": "counted-padding",
+        "loss-rebuilt-by-torch-tensor": "rebuilt-loss cut-loss no-gradients-arrive",
+        "bad-initialisation": "zero-weights equal-units stuck-weights unsuited-weights "
+        "weight-scale loud-output",
+        "hidden-state-detached": "cut-through-time cut-graph",
+        "state-leaks-across-samples": "shuffled-sequences growing-graph mixed-samples",
+        "warmup-never-ends": "long-warm-up rate-too-low",
+        "mask-inverted": "lost-inputs later-inputs-seen unread-inputs",
+        "kl-weight-too-large": "outweighed-error",
+        "graph-cut-by-sample": "cut-graph",
     }.items()
 }
 
@@ -187,7 +238,7 @@ def main() -> None:
     """Run them, one line each, with the shares at the end."""
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("kinds", nargs="*")
-    ask.add_argument("--split", default="", choices=["", "tune", "report", "unseen"])
+    ask.add_argument("--split", default="", choices=["", "tune", "report", "unseen", "fresh"])
     ask.add_argument("--seconds", type=float, default=30.0)
     ask.add_argument("--role", default="", choices=["", "faulty", "patched", "healthy"])
     ask.add_argument("--jobs", type=int, default=1)
