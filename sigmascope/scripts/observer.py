@@ -72,6 +72,7 @@ FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
 KEPT = 16  # batches that are kept
 LARGEST = 1 << 22  # numbers of targets whose classes are counted
 SMALL = 1 << 14  # numbers of a parameter that are kept from step to step
+FEWEST = 64  # numbers by which a batch is known again
 SORTED = 64  # batches of which they are
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
 LEFT_OUT = (4, 16)  # behind this step, and each of this many, one looks at what no optimizer has
@@ -254,6 +255,7 @@ class Observer(Closing):
         self._asked: OptimizerSeen | None = None
         self._once = dict[int, weakref.ref[Tensor]]()  # what an optimizer has moved, by identity
         self._quiet = dict[int, _Quiet]()
+        self._last_asked: tuple[int, torch.Size, float] | None = None  # without gradients
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last, self._began = time.perf_counter(), 0.0
         self._known: dict[tuple[str, Line | None], OptimizerSeen] = {}
@@ -393,7 +395,7 @@ class Observer(Closing):
         self._recorder.within = True
         if not torch.is_grad_enabled():
             self._heard = self._recorder.pause()  # there are fast paths that it would turn off
-            self._asked_again(module)
+            self._asked_again(module, args)
             return self.intervention.asked(module, args)
         if not self._recorder.looking:
             self._heard = self._recorder.pause()
@@ -415,6 +417,7 @@ class Observer(Closing):
                 each.given.append((id(module), float(x.detach().double().sum())))
         seen.in_training += module.training
         seen.in_evaluation += not module.training
+        self._last_asked = None
         seen.fed = seen.fed or any(t.grad_fn is not None for t in tensors(args))
         first = next(tensors(args), None)
         seen.alone += first is not None and first.ndim > 1 and len(first) == 1
@@ -453,8 +456,26 @@ class Observer(Closing):
         if self.run.steps and self.run.steps not in self.run.phases:
             self.run.phases.append(self.run.steps)
 
-    def _asked_again(self, module: nn.Module) -> None:
+    def _scored(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """What trains is called without gradients: in which mode, and whether several times."""
+        seen = self._roots.get(module)
+        if seen is None or not seen.minds_mode:
+            return
+        seen.asked += not module.training
+        x = next(tensors(args), None)
+        mark = None if x is None else (id(module), x.shape, float(x.reshape(-1)[:FEWEST].sum()))
+        before, self._last_asked = self._last_asked, mark
+        if before is None or mark is None or before[0] != mark[0] or not module.training:
+            return
+        seen.repeated = seen.repeated or before == mark  # as to see how far draws differ
+        # statistics that are made anew from all of the data are no scores
+        if not any(isinstance(m, NORMS) and m.momentum is None for m in module.modules()):
+            seen.unswitched += 1
+            seen.asked_at = seen.asked_at or self._place()
+
+    def _asked_again(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         """A model is called without gradients: whether its weights are still what they were."""
+        self._scored(module, args)
         mark = sum(p._version for p in module.parameters())
         known = self._quiet.get(id(module))
         if known is None or known.module() is not module:

@@ -552,6 +552,32 @@ def evaluation_mode(run: ScriptRun) -> Iterator[Finding]:
         )
 
 
+UNSWITCHED_EVALUATION = Kind(
+    "unswitched-evaluation",
+    "a model with dropout or batch normalisation is asked without gradients, batch after batch, in "
+    "training mode, and never in evaluation mode (a note)",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", UNSWITCHED_EVALUATION)
+def unswitched_evaluation(run: ScriptRun) -> Iterator[Finding]:
+    """A score of a network that drops, or of statistics of the batch that it is counted on."""
+    for m in run.modules:
+        if run.steps >= FEW and m.unswitched and not m.asked and not m.repeated:
+            yield UNSWITCHED_EVALUATION.finding(
+                _where(m.asked_at),
+                "note",
+                _share(m.unswitched, m.unswitched + m.in_training + m.in_evaluation),
+                f"{m.kind} is asked without gradients at {_where(m.asked_at)}, batch after batch, "
+                "in training mode: dropout draws there, and batch normalisers use the batch at "
+                "hand, which also moves their statistics. If that is a score, it is not the one "
+                "that the model will have.",
+                ("Call `model.eval()` before, and `model.train()` behind it.",),
+            )
+
+
 GROWING_GRAPH = Kind(
     "growing-graph",
     "the graph behind the loss has more operations from step to step",
@@ -1231,6 +1257,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     scaled_gradients,
     old_gradients,
     evaluation_mode,
+    unswitched_evaluation,
     repeated_batch,
     stale_target,
     unaveraged_statistics,

@@ -114,6 +114,10 @@ class Called:
         outside_numbers: How many numbers these are.
         outside_given: How many of them were given a gradient by the next step.
         shapes: Of what goes in and of what comes out.
+        asked: Calls without gradients in evaluation mode.
+        unswitched: Calls without gradients in training mode, each right behind another one.
+        repeated: Whether any of these has the same samples as the one before.
+        asked_at: Where the first of those was.
         fed: Whether it is called with what another computation made, and gradients go through.
     """
 
@@ -132,6 +136,10 @@ class Called:
     outside_numbers: int = 0
     outside_given: int = 0
     shapes: tuple[Shapes, Shapes] = ((), ())
+    asked: int = 0
+    unswitched: int = 0
+    repeated: bool = False
+    asked_at: Line | None = None
     fed: bool = False
 
 

@@ -51,6 +51,13 @@ LOSES = f"""\
         nn.functional.cross_entropy(model({FAKE}), 0 * y).backward()
         other.step()
 """
+AGAIN = "opt = torch.optim.SGD(model.parameters(), lr=0.5)"
+DROPS = f"model.insert(2, nn.Dropout(0.2))\n{AGAIN}"
+SCORED = """\
+        with torch.no_grad():
+            hits = [model(X[k : k + 64]).argmax(1) for k in range(0, 256, 64)]
+        model.train()
+"""
 BESIDE = """\
         other.zero_grad()
         made(x).square().mean().backward()
@@ -143,6 +150,7 @@ FOR_EACH_TASK = """\
         kept = [model, *kept[:1]]
 """
 FAULTY = {  # what is written otherwise, by the finding that tells it
+    "unswitched-evaluation": ((SETUP, DROPS), (STEP, STEP + SCORED)),
     "gradients-not-zeroed": ((ZERO, ""),),
     "zeroed-before-step": ((ZERO, ""), (BACK, BACK + ZERO)),
     "zeroed-between-batches": (
@@ -267,6 +275,13 @@ ASKED = """\
     model.train()
 """
 HEALTHY = {
+    "scored in evaluation mode": ((SETUP, DROPS), (STEP, STEP + "        model.eval()\n" + SCORED)),
+    "scored by draws": ((SETUP, DROPS), (STEP, STEP + SCORED.replace("X[k : k + 64]", "X[:64]"))),
+    "statistics made anew": (
+        (SETUP, "model.insert(1, nn.BatchNorm1d(16, momentum=None))\n" + AGAIN),
+        (STEP, STEP + SCORED),
+    ),
+    "asked once for each step": ((SETUP, DROPS), (STEP, STEP + SCORED.replace("256", "64"))),
     "a copy for each task": (
         (SETUP, "import copy; whole, kept = model, []"), (INSTEAD, FOR_EACH_TASK),
     ),
