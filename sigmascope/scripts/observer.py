@@ -41,6 +41,7 @@ from torch.optim.optimizer import (
 )
 
 from sigmascope.gate import Closing
+from sigmascope.probes.execution import is_untouched
 from sigmascope.probes.samples import tensors
 from sigmascope.scripts.functions import derivative_gap, forward_of
 from sigmascope.scripts.interventions import Intervention
@@ -66,7 +67,6 @@ from sigmascope.scripts.seen import (
     ScriptRun,
     StaleSeen,
 )
-from sigmascope.survey.views.setup import untouched
 
 FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
 KEPT = 16  # batches that are kept
@@ -490,7 +490,7 @@ class Observer(Closing):
         if not module.training and self.run.steps >= KEPT and module not in self._roots:
             norms = [m for m in module.modules() if isinstance(m, NORMS)]
             like = any(type(m) is known.kind and m.training for m in self._roots)
-            known.bare = like and bool(norms) and all(map(untouched, norms))
+            known.bare = like and bool(norms) and all(map(is_untouched, norms))
 
     def _bare(self) -> Iterator[str]:
         """Copies of what trains, with batch normalisers that no batch has told anything."""

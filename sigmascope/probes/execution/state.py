@@ -723,6 +723,14 @@ def uses_batch_statistics(module: nn.Module) -> bool:
         return isinstance(module, _BatchNorm) and (module.training or module.running_mean is None)
 
 
+def is_untouched(module: _BatchNorm) -> bool:
+    """Whether running statistics are those that a normaliser was built with."""
+    mean, variance = module.running_mean, module.running_var
+    if mean is None or variance is None:
+        return False
+    return not bool(mean.any()) and bool((variance == 1).all())
+
+
 @contextmanager
 def apart() -> Iterator[None]:
     """Leave random states and settings of the process as they are; one thread at a time."""

@@ -12,7 +12,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from sigmascope import quantities as q
 from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import ALONE, Call, Dropped, module_name, uses_batch_statistics
+from sigmascope.probes.execution import (
+    ALONE,
+    Call,
+    Dropped,
+    is_untouched,
+    module_name,
+    uses_batch_statistics,
+)
 from sigmascope.probes.samples import chosen, tensors
 from sigmascope.probes.sequences import (
     FEWEST,
@@ -242,7 +249,7 @@ def _misfit(subject: Subject) -> Iterator[Item]:
         mean, variance = module.running_mean, module.running_var
         if mean is None or variance is None or not bool(variance.any()):
             continue
-        if not untouched(module):
+        if not is_untouched(module):
             # `E[(x - m)² / v]`, the median over channels: 1 where the statistics are those of `x`
             columns = x.detach().double().transpose(0, 1).flatten(1)
             centre, scale = mean.double()[:, None], variance.double() + module.eps
@@ -276,14 +283,6 @@ def _random(subject: Subject) -> Iterator[Item]:
         form = f"{found.function} at {found.place}" if found.function else ""
         change = Estimate.rounded(found.change, ulps=2**20)
         yield Reading("(model)", q.EVALUATION_SPREAD, change, NAME, form)
-
-
-def untouched(module: _BatchNorm) -> bool:
-    """Whether running statistics are those that a normaliser was built with."""
-    mean, variance = module.running_mean, module.running_var
-    if mean is None or variance is None:
-        return False
-    return not bool(mean.any()) and bool((variance == 1).all())
 
 
 ROUNDING = 1e-5  # share of their size by which rows must differ for a gain to mean something
@@ -429,7 +428,7 @@ def _statistics(subject: Subject) -> Iterator[Item]:
         if not isinstance(module, _BatchNorm) or module.training:
             continue
         seen = module.num_batches_tracked
-        if untouched(module) and (seen is None or int(seen) == 0):
+        if is_untouched(module) and (seen is None or int(seen) == 0):
             yield Reading(name, q.BATCHES_SEEN, Estimate.exactly(0.0), NAME)
 
 
