@@ -54,6 +54,7 @@ from sigmascope.scripts.replay import (
     Step,
     leaves_of,
     made_by,
+    mark_of,
     nodes_of,
 )
 from sigmascope.scripts.seen import (
@@ -72,7 +73,7 @@ FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
 KEPT = 16  # batches that are kept
 LARGEST = 1 << 22  # numbers of targets whose classes are counted
 SMALL = 1 << 14  # numbers of a parameter that are kept from step to step
-FEWEST = 64  # numbers by which a batch is known again
+MARKED = 256  # batches by which it is seen whether one comes again and again
 SORTED = 64  # batches of which they are
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
 LEFT_OUT = (4, 16)  # behind this step, and each of this many, one looks at what no optimizer has
@@ -256,6 +257,7 @@ class Observer(Closing):
         self._once = dict[int, weakref.ref[Tensor]]()  # what an optimizer has moved, by identity
         self._quiet = dict[int, _Quiet]()
         self._last_asked: tuple[int, torch.Size, float] | None = None  # without gradients
+        self._batches = Counter[tuple[int, torch.Size, float]]()  # that models were called with
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last, self._began = time.perf_counter(), 0.0
         self._known: dict[tuple[str, Line | None], OptimizerSeen] = {}
@@ -330,6 +332,10 @@ class Observer(Closing):
                 seen.values.append(float(value))
         self.run.cuts, self.run.spreads = [*self._cuts()], self._recorder.spreads
         self.run.turned = self._recorder.turned
+        again = self._recorder.again.items()
+        self.run.drawn = {key[:2]: counts for key, counts in again}
+        idle = (each.seen for each in self._live if not each.seen.steps)
+        self.run.unstepped = [seen for seen in idle if seen.given]
         self.run.stale, self.run.bare = [*self._stale()], [*self._bare()]
         self.run.attached |= self._recorder.attached
         self.run.seconds = time.perf_counter() - self._start
@@ -418,6 +424,9 @@ class Observer(Closing):
         seen.in_training += module.training
         seen.in_evaluation += not module.training
         self._last_asked = None
+        if (x := next(tensors(args), None)) is not None and len(self._batches) < MARKED:
+            self._batches[key := (id(module), *mark_of(x))] += 1
+            seen.alike = max(seen.alike, self._batches[key])
         seen.fed = seen.fed or any(t.grad_fn is not None for t in tensors(args))
         first = next(tensors(args), None)
         seen.alone += first is not None and first.ndim > 1 and len(first) == 1
@@ -463,7 +472,7 @@ class Observer(Closing):
             return
         seen.asked += not module.training
         x = next(tensors(args), None)
-        mark = None if x is None else (id(module), x.shape, float(x.reshape(-1)[:FEWEST].sum()))
+        mark = None if x is None else (id(module), *mark_of(x))
         before, self._last_asked = self._last_asked, mark
         if before is None or mark is None or before[0] != mark[0] or not module.training:
             return
@@ -604,6 +613,7 @@ class Observer(Closing):
                     g.leave()
             if changed:
                 each.backwards += 1
+                each.seen.given += 1
                 each.forward_since = False
                 each.by = where
                 if each.stepping:
@@ -835,6 +845,7 @@ class Observer(Closing):
         empty = not there or not any(_any(g) for g in there)
         seen.old += any(g.is_old() for g in each.gradients)
         seen.dropped += seen.backward in each.dropped
+        seen.vain = 0 if each.backwards else seen.vain + 1
         if empty and any(g.is_emptied() for g in each.gradients):
             seen.emptied += 1
             seen.ahead += each.forward_since
@@ -846,6 +857,7 @@ class Observer(Closing):
         if not self._dozing:
             self._looked_behind(optimizer, each)
         each.seen.steps += 1
+        each.seen.given = 0
         each.seen.ended = self.run.steps
         run, now = self.run, time.perf_counter()
         self._break("step", (p.detach() for p in self._held()))

@@ -53,6 +53,13 @@ DRAWN = frozenset({
     "cauchy", "log_normal", "rrelu", "gumbel_softmax", "dropout", "dropout1d", "dropout2d",
     "dropout3d", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
 })  # fmt: skip
+# those whose numbers depend on nothing else; two draws are hardly ever alike
+SOURCES = frozenset({
+    "rand", "randn", "rand_like", "randn_like", "randperm", "randint", "uniform", "normal",
+    "exponential", "log_normal", "cauchy",
+})  # fmt: skip
+FIRST = 64  # numbers by which a batch is known again
+ENOUGH = 8  # numbers of a draw, that do not come again by chance
 # what leads out of the graph; `normal` draws of what it is given, and gives nothing back to it
 CUTS = frozenset(("detach", "data", "item", "numpy", "tolist", "normal"))
 MAXIMA = ("max", "amax", "gather")  # of values of actions, as of a step that lies ahead
@@ -356,6 +363,8 @@ class Recorder(TorchFunctionMode):
         bootstraps: Where a maximum is taken of what a model gives without gradients, by identity.
         looking: Whether one does.
         shares: Where logarithms of shares were taken last, while one looks.
+        again: How often, from one backward pass to the next, a draw had the numbers of the one
+            before, and how often there was one, by function, place and shape.
         scored: Whether the probability of anything was asked for, of a distribution that learns.
         within: Whether a module with parameters is running, of which nothing else is heard.
     """
@@ -373,6 +382,8 @@ class Recorder(TorchFunctionMode):
         self._quiet: tuple[int, weakref.ref[Tensor] | None] = 0, None
         self._passes = 0  # backward passes
         self._gave = dict[int, tuple[int, weakref.ref[Tensor]]]()  # what modules gave, and when
+        self.again = dict[Any, tuple[int, int]]()
+        self._draws = dict[Any, tuple[int, float]]()  # the pass of the last one, and its sum
         self._place = place
         self._heard, self._size = deque[_Heard](maxlen=BEFORE), 0
         self._live = self._ended = False
@@ -389,6 +400,9 @@ class Recorder(TorchFunctionMode):
         own = sys._getframe(1).f_code.co_filename == OBSERVER and _name(func) not in LOSSES
         if self._ended or own:
             return found
+        if _name(func) in SOURCES and isinstance(found, Tensor) and found.numel() >= ENOUGH:
+            with suppress(Exception):
+                self._drawn(_name(func), found)
         if not torch.is_grad_enabled():
             if self.looking:
                 with suppress(Exception):
@@ -408,6 +422,17 @@ class Recorder(TorchFunctionMode):
             self._cut(name, args[0], found)
         elif self.cuts and isinstance(found, Tensor):
             self._derive(args, found)
+
+    def _drawn(self, name: str, found: Tensor) -> None:
+        """Random numbers are drawn: whether they are those of the step before."""
+        shape, value = mark_of(found)
+        key = name, self._place(), shape
+        last, before = self._draws.get(key, (self._passes, math.nan))
+        if last < self._passes:
+            same, of = self.again.get(key, (0, 0))
+            self.again[key] = same + (value == before), of + 1
+        if last < self._passes or math.isnan(before):
+            self._draws[key] = self._passes, value
 
     def quiet(self, module: nn.Module, out: Any) -> None:
         """A model was called without gradients: what is made of its output may be a target."""
@@ -831,6 +856,16 @@ def weights_of(t: Tensor) -> set[int]:
 
 def _leaves(t: Tensor) -> Iterator[Tensor]:
     return (node.variable for node in nodes_of(t) if hasattr(node, "variable"))
+
+
+def mark_of(x: Tensor) -> tuple[torch.Size, float]:
+    """By which numbers in their order are known again: their first ones.
+
+    Args:
+        x: Numbers of any kind.
+    """
+    first = x.detach().reshape(-1)[:FIRST].double().cpu()
+    return x.shape, float(first @ torch.arange(1.0, len(first) + 1, dtype=torch.float64))
 
 
 def _name(function: Any) -> str:

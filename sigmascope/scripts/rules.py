@@ -185,7 +185,8 @@ NO_BACKWARD = Kind(
 )
 NO_STEP = Kind(
     "no-step",
-    "backward passes are made, and no optimizer steps",
+    "backward passes are made, and no optimizer steps; or another one than that which holds what "
+    "they give to",
     SOURCE,
     proven=True,
 )
@@ -233,6 +234,19 @@ def cut_off(run: ScriptRun) -> Iterator[Finding]:
             _share(0, run.backwards),
             f"{run.backwards} backward passes were made, and no optimizer has stepped.",
             ("Call `optimizer.step()` behind the backward pass.",),
+        )
+
+    vain = next((o for o in run.optimizers if o.vain >= FEW), None)
+    unstepped = next((o for o in run.unstepped if o.given >= FEW), None)
+    if vain is not None and unstepped is not None:
+        yield NO_STEP.finding(
+            _where(vain.place),
+            "error",
+            _share(vain.vain, vain.vain),
+            f"{unstepped.given} backward passes gave gradients to {unstepped.kind} "
+            f"({_where(unstepped.made)}), which never steps; {vain.kind} ({_where(vain.made)}) "
+            f"steps at {_where(vain.place)}, and none gave it anything.",
+            ("Step the optimizer that holds what is trained.",),
         )
 
 
@@ -652,16 +666,42 @@ def repeated_batch(run: ScriptRun) -> Iterator[Finding]:
     """`next(iter(loader))` in a loop."""
     for loader in run.loaders.values():
         steps = max(run.steps, run.backwards, 1)  # several batches may make a step
-        ordered = loader.sampler == "SequentialSampler"
-        if loader.begun >= max(FEW, MANY * steps) and (loader.count or 0) > 1 and ordered:
+        ordered = loader.sampler == "SequentialSampler" and (loader.count or 0) > 1
+        alike = max((m.alike for m in run.modules), default=0) >= 0.9 * min(steps, loader.begun)
+        several = loader.count is None or loader.count > 1
+        if loader.begun >= max(FEW, MANY * steps) and (ordered or (alike and several)):
             yield REPEATED_BATCH.finding(
                 _where(loader.place),
                 "warning",
                 _share(min(loader.begun, steps), steps),
                 f"The loader at {_where(loader.place)} is begun anew {loader.begun} times in "
-                f"{steps} steps, without shuffling: of its {loader.count} batches the first is "
-                "seen again and again.",
+                f"{steps} steps{', without shuffling' if ordered else ''}: of its "
+                f"{'' if loader.count is None else f'{loader.count} '}batches the first is seen "
+                "again and again.",
                 ("Go through the loader: `for batch in loader`.",),
+            )
+
+
+REPEATED_DRAWS = Kind(
+    "repeated-draws",
+    "random numbers that are drawn outside of modules are the same in each step, for their source "
+    "is set anew",
+    SOURCE,
+)
+
+
+@rule("script", REPEATED_DRAWS)
+def repeated_draws(run: ScriptRun) -> Iterator[Finding]:
+    """A seed that is set within the loop."""
+    for (name, place), (same, of) in run.drawn.items():
+        if same >= FEW and same >= 0.9 * of:
+            yield REPEATED_DRAWS.finding(
+                _where(place),
+                "warning",
+                _share(same, of),
+                f"`{name}` at {_where(place)} gives the same numbers in each of {same + 1} steps: "
+                "the source that it draws from is seeded anew, and nothing is random any more.",
+                ("Seed once, before the loop, and keep the generator.",),
             )
 
 
@@ -1259,6 +1299,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     evaluation_mode,
     unswitched_evaluation,
     repeated_batch,
+    repeated_draws,
     stale_target,
     unaveraged_statistics,
     shuffled_sequences,

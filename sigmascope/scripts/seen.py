@@ -59,6 +59,8 @@ class OptimizerSeen:
         ended: And before its last.
         foreign: Parameters that it holds and no model that was called has.
         fixed: Numbers that it holds and that take no gradient.
+        given: Backward passes that gave to it since its last step.
+        vain: Steps in a row before which none did.
         evaluated: Steps in which a closure called a model more than once.
         changing: Those of them in which no call was given what another one was.
         rounded: Share of the numbers with a gradient that a step left as they were, now and then.
@@ -88,6 +90,8 @@ class OptimizerSeen:
     ended: int = 0
     foreign: int = 0
     fixed: int = 0
+    given: int = 0
+    vain: int = 0
     evaluated: int = 0
     changing: int = 0
     rounded: list[float] = field(default_factory=list)
@@ -114,6 +118,7 @@ class Called:
         outside_numbers: How many numbers these are.
         outside_given: How many of them were given a gradient by the next step.
         shapes: Of what goes in and of what comes out.
+        alike: How often one was called with the samples of the most frequent batch.
         asked: Calls without gradients in evaluation mode.
         unswitched: Calls without gradients in training mode, each right behind another one.
         repeated: Whether any of these has the same samples as the one before.
@@ -136,6 +141,7 @@ class Called:
     outside_numbers: int = 0
     outside_given: int = 0
     shapes: tuple[Shapes, Shapes] = ((), ())
+    alike: int = 0
     asked: int = 0
     unswitched: int = 0
     repeated: bool = False
@@ -268,6 +274,7 @@ class ScriptRun:
         error: What it raised: the name of the class, the message, and its traceback.
         modules: That it calls itself, in the order of their first calls.
         optimizers: In the order of their first steps.
+        unstepped: Those that never stepped, and were given gradients.
         losses: By the place of their backward pass.
         comparisons: Losses of torch that were called: name, operation that made the output,
             shapes of output and targets, place; how often.
@@ -295,6 +302,8 @@ class ScriptRun:
             and were a sum, by name and place.
         turned: How often log probabilities that are weighted were made smaller by a step, the more
             the larger their weight, by place; and how often there were any.
+        drawn: How often, from one step to the next, random numbers that are drawn at a place were
+            the same, and how often there were any, by function and place.
         scaled: How often a scaler made a loss larger, and how often gradients that were still so
             were clipped or stepped by: what, and place.
         identical: How often two tensors that a loss is to bring together were the same, by name
@@ -318,6 +327,7 @@ class ScriptRun:
     error: tuple[str, str, str] | None = None
     modules: list[Called] = field(default_factory=list)
     optimizers: list[OptimizerSeen] = field(default_factory=list)
+    unstepped: list[OptimizerSeen] = field(default_factory=list)
     losses: dict[Line | None, LossSeen] = field(default_factory=dict)
     comparisons: Counter[Any] = field(default_factory=Counter)
     terms: dict[Any, LossSeen] = field(default_factory=dict)
@@ -337,6 +347,7 @@ class ScriptRun:
     cuts: list[CutSeen] = field(default_factory=list)
     reversed: dict[Any, tuple[int, int]] = field(default_factory=dict)
     attached: Counter[Any] = field(default_factory=Counter)
+    drawn: dict[Any, tuple[int, int]] = field(default_factory=dict)
     scaled: Counter[Any] = field(default_factory=Counter)
     turned: dict[Any, tuple[int, int]] = field(default_factory=dict)
     identical: Counter[Any] = field(default_factory=Counter)

@@ -170,6 +170,10 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (LOADER, "    for _ in range(16):\n        x, y = next(iter(loader))\n"),
         ("shuffle=True", "shuffle=False"),
     ),
+    "repeated-draws": (
+        (LOSS, "nn.functional.cross_entropy(model(x + 0.1 * torch.randn(x.shape, generator="
+         "torch.Generator().manual_seed(3))), y)"),
+    ),
     "dwindling-rate": ((SETUP, RATES), (STEP, f"{STEP}        sched.step()\n")),
     "growing-graph": (
         (SETUP, "w, state = torch.ones(2, requires_grad=True), torch.zeros(2)"),
@@ -275,6 +279,15 @@ ASKED = """\
     model.train()
 """
 HEALTHY = {
+    "all samples in each step": ((LOADER, "    for x, y in [next(iter(data_at_once))] * 16:\n"),
+        (SETUP, "data_at_once = torch.utils.data.DataLoader(data, batch_size=256)")),
+    "a loader begun anew that shuffles": (
+        (LOADER, "    for _ in range(16):\n        x, y = next(iter(loader))\n"),
+    ),
+    "noise": ((LOSS, "nn.functional.cross_entropy(model(x + 0.1 * torch.randn(x.shape)), y)"),),
+    "an optimizer whose turn is later": (
+        (SETUP, "other = torch.optim.SGD(model[2:].parameters(), lr=0.1)"),
+    ),
     "scored in evaluation mode": ((SETUP, DROPS), (STEP, STEP + "        model.eval()\n" + SCORED)),
     "scored by draws": ((SETUP, DROPS), (STEP, STEP + SCORED.replace("X[k : k + 64]", "X[:64]"))),
     "statistics made anew": (

@@ -86,12 +86,38 @@ def test_a_mistake_of_a_second_phase_is_told_where_a_run_goes_on_that_long(name)
         assert seen.early is not None
 
 
+LAST = """
+old = model; model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+new = torch.optim.SGD(model.parameters(), lr=0.5)
+for p in old.parameters():
+    p.grad = torch.ones_like(p)
+"""
+FIRST = "    for _ in range(16):\n        x, y = next(iter(loader))\n"
+STREAM = """
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        g = torch.Generator().manual_seed(0)
+        for k in torch.randperm(256, generator=g):
+            yield X[k], Y[k]
+loader = torch.utils.data.DataLoader(Stream(), batch_size=16)
+"""
+DEALT = """\
+        torch.manual_seed(0)
+        k = torch.randperm(256)[:16]
+        x, y = X[k], Y[k]
+"""
 MORE = (  # what another rule tells by the same name
     (
         "cut-graph",
         ("loss = " + LOSS, SLOPE.format(", retain_graph=True", " + slope.square().mean()")),
     ),
     ("unshared-probabilities", (LOSS, MADE.format("softmax"))),
+    # the optimizer of a model that is not trained any more steps
+    ("no-step", (SETUP, LAST), ("opt.zero_grad", "new.zero_grad")),
+    # samples that are drawn begin anew with the loader
+    ("repeated-batch", (LOADER, FIRST), (SETUP, STREAM)),
+    ("repeated-batch", (LOADER, FIRST.replace("x, y", "torch.manual_seed(0); x, y"))),
+    ("repeated-draws", (LOADER, "    for k in range(16):\n" + DEALT)),
 )
 
 
@@ -113,9 +139,9 @@ def test_schedulers_are_seen_that_have_a_step_of_their_own(made, given):
     assert ("dwindling-rate" in [f.name for f in found_in(seen)]) == ("4000" not in made)
 
 
-@pytest.mark.parametrize(("name", "change"), MORE)
-def test_the_same_mistake_by_other_means_is_told_by_its_name(name, change):
-    assert name in [f.name for f in found_in(run(code(change)))][:1]
+@pytest.mark.parametrize(("name", "changes"), [(name, changes) for name, *changes in MORE])
+def test_the_same_mistake_by_other_means_is_told_by_its_name(name, changes):
+    assert name in [f.name for f in found_in(run(code(*changes)))][:1]
 
 
 def test_a_sum_of_data_and_a_derivative_is_no_target():
