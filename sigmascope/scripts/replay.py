@@ -53,6 +53,10 @@ DRAWN = frozenset({
     "cauchy", "log_normal", "rrelu", "gumbel_softmax", "dropout", "dropout1d", "dropout2d",
     "dropout3d", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
 })  # fmt: skip
+OF_NOTHING = frozenset({
+    "arange", "empty", "eye", "full", "linspace", "logspace", "ones", "tril_indices",
+    "triu_indices", "zeros",
+})  # fmt: skip
 # those whose numbers depend on nothing else; two draws are hardly ever alike
 SOURCES = frozenset({
     "rand", "randn", "rand_like", "randn_like", "randperm", "randint", "uniform", "normal",
@@ -724,11 +728,8 @@ class _Slicing:
         return not t.requires_grad and t.ndim > 0 and len(t) == self.rows > 1
 
     def _is_made(self, k: int) -> bool:
-        """Whether a call gave it of nothing, as `arange`, and not at random."""
-        if k < 0 or _name(self.heard[k].function) in DRAWN:
-            return False
-        heard = self.heard[k]
-        return heard.module is None and not heard.given
+        """Whether a call gave it of nothing, as `arange`, and not of Python's numbers."""
+        return k >= 0 and _name(self.heard[k].function) in OF_NOTHING and not self.heard[k].given
 
     def _is_const(self, t: Tensor, k: int, *, drawn: bool) -> bool:
         """Whether it is a parameter of no module, or a number that no batch has led to."""
@@ -862,8 +863,10 @@ def mark_of(x: Tensor) -> tuple[torch.Size, float]:
     """By which numbers in their order are known again: their first ones.
 
     Args:
-        x: Numbers of any kind.
+        x: Numbers of any kind; of those that are not laid out one by one, the shape alone is known.
     """
+    if x.layout != torch.strided or x.is_nested or x.is_quantized:
+        return x.shape, math.nan
     first = x.detach().reshape(-1)[:FIRST].double().cpu()
     return x.shape, float(first @ torch.arange(1.0, len(first) + 1, dtype=torch.float64))
 

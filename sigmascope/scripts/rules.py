@@ -46,6 +46,7 @@ UNSHARED = 0.05  # of a logarithm, that rounding does not explain
 REACH = 0.05  # of the spread of targets
 LONG = 300  # steps within which the copy of a model is usually made to follow it
 WON = 0.05  # of its first loss
+NOTHING = 1e-3  # of it
 GROWN = 1.5  # times the nodes of the graph at first
 DWINDLED = 0.01  # of the highest rate
 QUARTER = 0.25  # of the steps
@@ -1229,11 +1230,12 @@ def discriminator_won(run: ScriptRun) -> Iterator[Finding]:
     seen = [(o, run.losses.get(o.backward)) for o in beside]
     long = [(o, loss.values) for o, loss in seen if loss and len(loss.values) >= 2 * FEW]
     tails = [(o, v[0], median(v[-len(v) // 5 :]), min(v)) for o, v in long]
-    won = [(o, last) for o, first, last, low in tails if low >= 0 and last < WON * first]
-    least = max((last for _, last in won), default=0.0)
+    # a logarithm of one plus a little is below nothing
+    won = [t for t in tails if t[3] > -NOTHING * t[1] and t[2] < WON * t[1]]
+    least = max((max(end / WON, WON * first) for _, first, end, _ in won), default=0.0)
     # the other one is far larger, or fades where it is one that saturates
     faded = lambda first, last, low: low < 0 and abs(last) < WON * abs(first)
-    lost = [t for t in tails if t[2] > least / WON or faded(*t[1:])]
+    lost = [t for t in tails if t not in won and (t[2] > least or faded(*t[1:]))]
     if won and lost:
         o, first, last, _ = lost[0]
         yield DISCRIMINATOR_WON.finding(

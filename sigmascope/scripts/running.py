@@ -45,6 +45,7 @@ LIBRARIES = frozenset({  # that start no threads when they are imported, so that
     "tokenizers", "torch", "torch_geometric", "torchaudio", "torchmetrics", "torchvision",
     "transformers",
 })  # fmt: skip
+UNTOLD = "the loss takes nothing of the batch but outputs, and what is to be learned is not known"
 GRACE = 10.0  # seconds that a script has to end, once it is asked to
 
 
@@ -374,7 +375,9 @@ def _with_network(outcome: Outcome, seconds: float) -> Outcome:
     unfit = next((f for f in found.findings if f.name == UNFIT_TARGETS.name), None)
     if unfit is not None and getattr(program.loss, "__self__", None) is outcome.run.step:
         return replace(outcome, unread=f"the loss could not be asked again: {unfit.says}")
-    return replace(outcome, findings=found.findings)
+    given, wanted = program.data
+    alone = given is not None and wanted is None
+    return replace(outcome, findings=found.findings, unread=UNTOLD if alone else "")
 
 
 def program_of_run(run: ScriptRun) -> Program:

@@ -58,6 +58,17 @@ SCORED = """\
             hits = [model(X[k : k + 64]).argmax(1) for k in range(0, 256, 64)]
         model.train()
 """
+GRAPH = f"""
+graph = torch.eye(256).to_sparse()
+class Graph(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+    def forward(self, a, x):
+        return torch.sparse.mm(a, self.net(x))
+model = Graph(model)
+{AGAIN}
+"""
 BESIDE = """\
         other.zero_grad()
         made(x).square().mean().backward()
@@ -283,6 +294,10 @@ HEALTHY = {
         (SETUP, "data_at_once = torch.utils.data.DataLoader(data, batch_size=256)")),
     "a loader begun anew that shuffles": (
         (LOADER, "    for _ in range(16):\n        x, y = next(iter(loader))\n"),
+    ),
+    "a sparse graph": (
+        (SETUP, GRAPH), (LOADER, "    for _ in range(16):\n        x, y = X, Y\n"),
+        ("model(x)", "model(graph, x)"),
     ),
     "noise": ((LOSS, "nn.functional.cross_entropy(model(x + 0.1 * torch.randn(x.shape)), y)"),),
     "an optimizer whose turn is later": (

@@ -310,3 +310,34 @@ def test_the_same_samples_in_another_order_are_no_others(order, count):
     step = run(text, recorded=True).step
     assert len(step.batches) > 1
     assert len(program_of_step(step).data[0]) == count
+
+
+GATHERED = (
+    "[(a, int(b)) for a, b in zip(X, Y)]",  # labels of Python, as most data sets give them
+    "[(a, float(b)) for a, b in zip(X, Y)]",
+    "[(a.numpy(), b.numpy()) for a, b in zip(X, Y)]",
+    "[{'a': a, 'b': int(b)} for a, b in zip(X, Y)]",
+    "[(a, [int(b), 3]) for a, b in zip(X, Y)]",
+)
+
+
+@pytest.mark.parametrize("data", GATHERED)
+def test_targets_are_those_that_a_loader_gathers_of_whatever_a_data_set_gives(data):
+    changes = [("torch.utils.data.TensorDataset(X, Y)", data)]
+    if "{" in data:
+        lost = "nn.functional.cross_entropy(model(both['a']), both['b'])"
+        changes += [("for x, y in loader:", "for both in loader:"), (LOSS, lost)]
+    changes += [(LOSS, LOSS.replace(" y)", " y[0])"))] if "[int" in data else []
+    changes += [(LOSS, LOSS.replace(" y)", " y.long())"))] if "float" in data else []
+    program = program_of_run(run(code(*changes), recorded=True))
+    _, targets = program.data
+    assert targets is not None
+    assert set(targets.long().tolist()) == {0, 1}
+
+
+def test_a_loss_of_outputs_alone_is_told_as_a_limit(tmp_path):
+    from sigmascope.scripts import diagnose_script
+
+    (tmp_path / "train.py").write_text(code((LOSS, "model(x).square().mean()")))
+    found = diagnose_script(str(tmp_path / "train.py"), seconds=10, output="/dev/null")
+    assert any("is not known" in why for why in found.unlooked)
