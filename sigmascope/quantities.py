@@ -849,7 +849,8 @@ UNREAD_SHARE: Final = Quantity(
     "unread share",
     ("setup",),
     "of the features of an input that differ between samples, the share that changes no output "
-    "when it is given to another sample; read where it is not zero, and a loss is given",
+    "when it is given to another sample; read where it is not zero, and a loss is given; `form` is "
+    "the mask that hides them, where it is one, and ids that fill rows do not count then",
     most=1,
     healthy="not read: every feature is used",
 )

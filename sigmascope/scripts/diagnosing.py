@@ -552,7 +552,15 @@ def _judged(
         not (f.name in own and own[f.name].proven) and proved.isdisjoint(_forms(f)),
         f.name not in own and not proved,
     )
-    yield from sorted(told, key=rank)
+    every = {**{kind.name: kind for kind in OF_NETWORK}, **own}
+    brings = {name: {k.name for k in kind.brings} for name, kind in every.items()}
+    waiting, left = list[Finding](), sorted(told, key=rank)
+    while left:  # what another one brings comes behind it
+        f, *left = left
+        ahead = {n for g in left if g.severity != "note" for n in brings.get(g.name, ())}
+        waiting.append(f)
+        yield from (w for w in waiting if w.name not in ahead)
+        waiting = [w for w in waiting if w.name in ahead]
 
 
 def _forms(finding: Finding) -> set[str]:

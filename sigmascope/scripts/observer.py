@@ -552,6 +552,11 @@ class Observer(Closing):
             same = out.shape == targets.shape and bool((out == targets).all())
             self.run.identical[name, where] += name in TOGETHER and same
         first = self.run.comparisons[name, node, shapes, where] <= LOOKED  # in any phase
+        if first and name in ("cross_entropy", "nll_loss") and out.ndim == 2:
+            laid = _laid_out(out)
+            several = len(laid) > 2 and math.prod(laid[2:]) > 1
+            if several and laid[1] == out.shape[1] != laid[-1]:
+                self.run.scrambled[where] = laid
         if first:
             self._fit(name, node, where, out.detach(), targets.detach())
         if first and targets.requires_grad and name not in TOGETHER:
@@ -1056,6 +1061,15 @@ def _is_own(file: str) -> bool:
     roots = {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
     roots.add(str(Path(__file__).parents[1]))
     return "site-packages" not in path and not any(path.startswith(f"{r}/") for r in roots)
+
+
+def _laid_out(out: Tensor) -> tuple[int, ...]:
+    """The shape that rows had before they were laid out as such, by `view` or `reshape`."""
+    node = out.grad_fn
+    while node is not None and node.name().startswith(("LogSoftmax", "ToCopy")):
+        node = node.next_functions[0][0]
+    laid = node is not None and node.name() in ("ViewBackward0", "UnsafeViewBackward0")
+    return tuple(map(int, getattr(node, "_saved_self_sym_sizes", ()))) if laid else ()
 
 
 def _shapes(of: Iterable[Tensor]) -> tuple[tuple[int, ...], ...]:

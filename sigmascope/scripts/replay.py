@@ -485,15 +485,15 @@ class Recorder(TorchFunctionMode):
         if not (self.looking and self.cuts):
             return
         given = {id(t) for t in tensors(args)}
-        # something else, as a state beside an output, may carry gradients on
-        carried = any(t.requires_grad for t in tensors(args))
         for cut in self.cuts.values():
             rest = [ref for ref in cut.out if (t := ref()) is not None and id(t) not in given]
             if len(rest) == sum(ref() is not None for ref in cut.out):
                 continue
-            if not any(id(p) in cut.behind for p in module.parameters()):
+            own = cut.behind & {id(p) for p in module.parameters()}
+            if not own:
                 cut.across += bool(cut.behind)  # else no weight leads there that could learn
-            elif not carried:
+            # something else, as a state beside an output, may carry gradients of the past on
+            elif not any(own & weights_of(t) for t in tensors(args) if t.grad_fn is not None):
                 cut.fed += 1
                 cut.out = rest
 
@@ -725,6 +725,8 @@ class _Slicing:
         raise _Untold("no module is called with a tensor of samples")
 
     def _is_of_batch(self, t: Tensor) -> bool:
+        if t.layout != torch.strided:  # the edges of a graph are no samples
+            return False
         return not t.requires_grad and t.ndim > 0 and len(t) == self.rows > 1
 
     def _is_made(self, k: int) -> bool:

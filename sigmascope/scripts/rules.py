@@ -71,6 +71,7 @@ GRADIENTS_NOT_ZEROED = Kind(
     "gradients-not-zeroed",
     "an optimizer steps by gradients that still hold those of the steps before",
     SOURCE,
+    brings=TRAINING,
 )
 
 
@@ -134,6 +135,7 @@ ZEROED_BETWEEN_BATCHES = Kind(
     "zeroed-between-batches",
     "several backward passes are made for a step, and gradients are emptied between them",
     SOURCE,
+    brings=TRAINING,
 )
 
 
@@ -169,6 +171,7 @@ CUT_THROUGH_TIME = Kind(
     "cut-through-time",
     "a module is called with what it gave before, detached, several times in a step",
     SOURCE,
+    brings=TRAINING,
 )
 REBUILT_LOSS = Kind(
     "rebuilt-loss",
@@ -202,6 +205,7 @@ LEFT_OUT_PARAMETERS = Kind(
     "left-out-parameters",
     "parameters of a model that is called, which take gradients, are in no optimizer",
     SOURCE,
+    brings=TRAINING,
 )
 
 
@@ -415,6 +419,7 @@ STALE_TARGET = Kind(
     "the copy of a model whose maximum makes the targets was never made to follow it, in all of a "
     "run; a note where that was stopped",
     "Mnih et al. 2015, Algorithm 1: the target network is reset every C steps",
+    brings=TRAINING,
 )
 
 
@@ -460,6 +465,7 @@ SHUFFLED_SEQUENCES = Kind(
     "shuffled-sequences",
     "a state is carried from batch to batch, and a loader draws the batches at random",
     "Arithmetic: what goes on in the next batch is another sequence",
+    brings=TRAINING,
 )
 
 
@@ -543,6 +549,7 @@ EVALUATION_MODE = Kind(
     "evaluation-mode",
     "a model with dropout or batch normalisation is called in evaluation mode while it trains",
     SOURCE,
+    brings=TRAINING,
 )
 
 
@@ -659,6 +666,7 @@ REPEATED_BATCH = Kind(
     "repeated-batch",
     "a loader is begun anew for each step, and its first batch is all that is seen",
     SOURCE,
+    brings=TRAINING,
 )
 
 
@@ -688,6 +696,7 @@ REPEATED_DRAWS = Kind(
     "random numbers that are drawn outside of modules are the same in each step, for their source "
     "is set anew",
     SOURCE,
+    brings=TRAINING,
 )
 
 
@@ -735,6 +744,7 @@ SORTED_CLASSES = Kind(
     "most batches hold one class alone, of the several that the output has",
     SOURCE,
     even_if_it_learns=True,
+    brings=TRAINING,
 )
 
 
@@ -759,6 +769,7 @@ RECREATED_OPTIMIZER = Kind(
     "recreated-optimizer",
     "an optimizer is made anew for each step, and forgets what it has gathered",
     SOURCE,
+    brings=TRAINING,
 )
 
 
@@ -901,6 +912,7 @@ NOTHING_LOADED = Kind(
     SOURCE,
     proven=True,
     even_if_it_learns=True,
+    brings=TRAINING,
 )
 
 
@@ -982,6 +994,33 @@ def misread_losses(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+SCRAMBLED_CLASSES = Kind(
+    "scrambled-classes",
+    "scores whose second dimension are classes are laid out as rows of classes without bringing "
+    "that dimension to the end",
+    "Arithmetic: rows then hold scores of several places, and of one class",
+    proven=True,
+    even_if_it_learns=True,
+    brings=TRAINING,
+)
+
+
+@rule("script", SCRAMBLED_CLASSES)
+def scrambled_classes(run: ScriptRun) -> Iterator[Finding]:
+    """`scores.reshape(-1, classes)` of images or sequences with channels first."""
+    for place, shape in run.scrambled.items():
+        if run.steps >= FEW:
+            yield SCRAMBLED_CLASSES.finding(
+                _where(place),
+                "error",
+                _share(1, 1),
+                f"Scores of shape {list(shape)} are laid out as rows of {shape[1]} classes for the "
+                f"loss at {_where(place)}, and classes are not their last dimension: a row holds "
+                "scores of one class at neighbouring places, and is compared with another place.",
+                ("Bring classes to the end before: `scores.movedim(1, -1).reshape(-1, classes)`.",),
+            )
+
+
 UNSHARED_PROBABILITIES = Kind(
     "unshared-probabilities",
     "a loss takes logarithms of the probabilities of classes, and those that it is given do not "
@@ -1052,6 +1091,7 @@ ATTACHED_TARGET = Kind(
     "attached-target",
     "the targets of a loss are sums with an output of the same weights, and follow its gradient",
     SOURCE,
+    brings=TRAINING,
 )
 IDENTICAL_PAIR = Kind(
     "identical-pair",
@@ -1292,6 +1332,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     cut_graph,
     nothing_arrives,
     misread_losses,
+    scrambled_classes,
     unfit_outputs,
     spread_by_hand,
     turned_losses,

@@ -371,7 +371,8 @@ def _with_network(outcome: Outcome, seconds: float) -> Outcome:
     except Refusal as reason:
         return replace(outcome, unread=str(reason))
     except Exception as error:  # noqa: BLE001 (a limit of ours, told as ours)
-        return replace(outcome, unread=f"{type(error).__name__}: {error}")
+        words = " ".join(str(error).split()).partition(" This could be because")[0]  # of torch
+        return replace(outcome, unread=f"{type(error).__name__}: {words[:300]}")
     unfit = next((f for f in found.findings if f.name == UNFIT_TARGETS.name), None)
     if unfit is not None and getattr(program.loss, "__self__", None) is outcome.run.step:
         return replace(outcome, unread=f"the loss could not be asked again: {unfit.says}")

@@ -309,6 +309,8 @@ class ScriptRun:
         identical: How often two tensors that a loss is to bring together were the same, by name
             and place.
         shared: Parameters that several optimizers hold.
+        scrambled: Shapes of scores that were laid out as rows of classes though classes are not
+            their last dimension, by the place of their loss.
         spreads: Operations between output and loss that spread an output over targets of another
             rank: name, both shapes, place; how often in the steps that were recorded.
         step: The one of the main optimizer, if it was recorded.
@@ -352,6 +354,7 @@ class ScriptRun:
     turned: dict[Any, tuple[int, int]] = field(default_factory=dict)
     identical: Counter[Any] = field(default_factory=Counter)
     shared: int = 0
+    scrambled: dict[Line | None, tuple[int, ...]] = field(default_factory=dict)
     spreads: Counter[Any] = field(default_factory=Counter)
     step: Step | None = field(default=None, compare=False)
     unheard: str = ""

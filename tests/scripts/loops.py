@@ -69,6 +69,10 @@ class Graph(nn.Module):
 model = Graph(model)
 {AGAIN}
 """
+PLACES = (  # scores [samples, classes, places] of targets [samples, places]
+    "nn.functional.cross_entropy(model(x)[:, :, None].expand(-1, -1, 3).contiguous(){}.{}, "
+    "y[:, None].expand(-1, 3).flatten())"
+)
 BESIDE = """\
         other.zero_grad()
         made(x).square().mean().backward()
@@ -181,6 +185,7 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (LOADER, "    for _ in range(16):\n        x, y = next(iter(loader))\n"),
         ("shuffle=True", "shuffle=False"),
     ),
+    "scrambled-classes": ((LOSS, PLACES.format("", "reshape(-1, 2)")),),
     "repeated-draws": (
         (LOSS, "nn.functional.cross_entropy(model(x + 0.1 * torch.randn(x.shape, generator="
          "torch.Generator().manual_seed(3))), y)"),
@@ -299,6 +304,10 @@ HEALTHY = {
         (SETUP, GRAPH), (LOADER, "    for _ in range(16):\n        x, y = X, Y\n"),
         ("model(x)", "model(graph, x)"),
     ),
+    "classes brought to the end": (
+        (LOSS, PLACES.format(".movedim(1, -1)", "reshape(-1, 2)")),
+    ),
+    "classes of one place": ((LOSS, LOSS.replace("model(x)", "model(x)[:, :, None].view(-1, 2)")),),
     "noise": ((LOSS, "nn.functional.cross_entropy(model(x + 0.1 * torch.randn(x.shape)), y)"),),
     "an optimizer whose turn is later": (
         (SETUP, "other = torch.optim.SGD(model[2:].parameters(), lr=0.1)"),

@@ -6,9 +6,12 @@ import math
 import pytest
 
 from sigmascope import report
+from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH
 from sigmascope.gate import Refusal
+from sigmascope.records import Estimate
 from sigmascope.scripts import Attempt, diagnose_script
-from sigmascope.scripts.diagnosing import _asked, _paired
+from sigmascope.scripts.diagnosing import _asked, _judged, _paired
+from sigmascope.scripts.rules import SORTED_CLASSES
 from sigmascope.scripts.running import Outcome, Runner
 from sigmascope.scripts.seen import Line, LossSeen, OptimizerSeen, ScriptRun
 from tests.scripts.loops import FAULTY, code
@@ -270,3 +273,14 @@ def test_decay_in_the_gradient_of_adam_that_harms_embeddings(tmp_path):
     usual = "torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.01)"
     again = diagnosed(tmp_path, code(("# setup", WORDS.format(usual))), steps=100)
     assert "harmful-decay" not in [f.name for f in again.findings]
+
+
+def test_what_another_finding_brings_comes_behind_it_however_sure():
+    one, two = Estimate.exactly(0.5), (1.0, 1.0, 1.0)
+    proof = Attempt("rate x 0.1", "a lower rate", two, (0.1,) * 3, 2.0, one)
+    cause = SORTED_CLASSES.finding("x", "warning", (), "sorted")
+    found = [f.name for f in _judged([cause], {RATE_TOO_HIGH.name: [proof]}, ScriptRun(steps=40))]
+    assert found == ["one-class-batches", "rate-too-high"]
+    hint = SORTED_CLASSES.finding("x", "note", (), "sorted")
+    found = [f.name for f in _judged([hint], {RATE_TOO_HIGH.name: [proof]}, ScriptRun(steps=40))]
+    assert found == ["rate-too-high", "one-class-batches"]

@@ -102,7 +102,7 @@ UNREAD_INPUTS = Kind(
     "unread-inputs",
     "an input of the model, or a tenth of its features or more, differs between samples and "
     "changes no output when it is given to another sample; weights that start at zero are filled "
-    "before (a note)",
+    "before (a note; a warning where a mask hides half of the ids or more that fill no rows)",
     "Arithmetic: two runs with one input exchanged",
     even_if_it_learns=True,
 )
@@ -116,15 +116,18 @@ def unread_inputs(profile: Profile) -> Iterator[Finding]:
         if share < SOME or r.site == "(model)":  # all inputs: see `lost-inputs`
             continue
         what = f"{share:.0%} of the features of {r.site}" if share < 1 else f"{r.site}"
+        if r.form:
+            what = f"{share:.0%} of the ids in {r.site}, which `{r.form}` hides"
         yield UNREAD_INPUTS.finding(
             r.site,
-            "note",
+            "warning" if r.form and share >= MOST else "note",
             (r,),
             f"Nothing that the model writes depends on {what}: given to another sample, it leaves "
             "all outputs as they were, to the last bit.",
             (
-                "Look where it is passed along and not used (a mask, lengths, a second part), and "
-                "for columns or channels that are chosen by the wrong bounds.",
+                "Look where it is passed along and not used (a mask, lengths, a second part), for "
+                "columns or channels that are chosen by the wrong bounds, and for a mask that is "
+                "the other way round: 1 (or True) keeps in one interface, and hides in another.",
             ),
         )
 

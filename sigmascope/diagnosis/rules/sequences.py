@@ -120,6 +120,7 @@ COUNTED_PADDING = Kind(
     "different lengths, and stands nowhere else",
     "Arithmetic: a mean over all places",
     even_if_it_learns=True,
+    brings=TRAINING,
 )
 
 

@@ -4,10 +4,11 @@ An input, or a feature of one, that differs between samples is given to the next
 are compared to the last bit. The invariant: weights that are zero at first, as the last scale of a
 branch, are filled before, for what they hold back is read later; and where all inputs together
 change no output, they are lost only if no gradient leads back to them, which rounding may hide.
-Features are asked for by one gradient, whose zeros are proposals that an exchange has to confirm.
+Features are asked for by one gradient, whose zeros are proposals that an exchange has to confirm;
+places of ids by a mask of the same shape.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,10 +32,12 @@ class UnreadInput:
         name: Its key or number in the batch; empty where the batch is one tensor; `EVERY` where
             nothing at all is read.
         share: Of its features that differ between samples, those that are not read.
+        by: The mask that hides them, if it is one.
     """
 
     name: str
     share: float
+    by: str = ""
 
 
 def unread_inputs(
@@ -52,7 +55,7 @@ def unread_inputs(
         Refusal: If the model cannot be run on the batch.
 
     Cost: one forward and backward pass for each input with features; one forward pass, and one for
-    each input that differs between samples, where there are several.
+    each input that differs between samples, where there are several; two for each mask of ids.
     """
     parts = [*_named(batch)]
     own = [
@@ -87,10 +90,36 @@ def unread_inputs(
                 mixed = torch.where(idle, rows.roll(1, 0), rows).movedim(0, batch_dim)
                 if bool(idle.any()) and not matters({id(t): mixed}):
                     found.append(UnreadInput(name, float(idle.sum() / varying.sum())))
+        for (name, t), (by, mask) in _masked(own, parts):
+            for places in (mask != 0, mask == 0):
+                hidden = bool(places.any()) and not bool(places.all())
+                swapped = torch.where(places, t.roll(1, batch_dim), t)
+                if hidden and _content(t, places) and not matters({id(t): swapped}):
+                    found.append(UnreadInput(name, _content(t, places), by))
         if not found or matters(dealt):
             return tuple(found)
         blind = not any(map(of_any_gradient, (t for _, t in own)))
         return (UnreadInput(EVERY, 1.0),) if blind else ()
+
+
+def _masked(
+    own: Sequence[tuple[str, Tensor]], parts: Sequence[tuple[str, Tensor]]
+) -> Iterator[tuple[tuple[str, Tensor], tuple[str, Tensor]]]:
+    """Rows of ids beside what may be a mask of their places."""
+    is_mask = lambda m: bool(((m == 0) | (m == 1)).all())
+    for name, t in own:
+        if t.ndim == 2 and not t.is_floating_point() and t.dtype != torch.bool:
+            alike = ((k, m) for k, m in parts if m is not t and m.shape == t.shape and is_mask(m))
+            yield from (((name, t), pair) for pair in alike)
+
+
+def _content(t: Tensor, places: Tensor) -> float:
+    """Share of the ids at some places, of all but what fills rows.
+
+    That is the most frequent one here, or the most frequent one elsewhere: whichever leaves less.
+    """
+    fillers = [part.flatten().mode().values for part in (t[places], t[~places])]
+    return min(float(((t != f) & places).sum() / (t != f).sum().clamp_min(1)) for f in fillers)
 
 
 def _named(batch: Any) -> Iterator[tuple[str, Tensor]]:

@@ -345,7 +345,7 @@ def _unread(subject: Subject) -> Iterator[Item]:
     for each in found:
         site = f"(input {each.name})" if each.name else "(input)"
         site = "(model)" if each.name == EVERY else site
-        yield Reading(site, q.UNREAD_SHARE, Estimate.exactly(each.share), NAME)
+        yield Reading(site, q.UNREAD_SHARE, Estimate.exactly(each.share), NAME, each.by)
 
 
 def _sizes(subject: Subject) -> Iterator[Item]:

@@ -39,6 +39,12 @@ def test_inputs_that_are_not_read(share, speaks):
     assert said(unread_inputs, r, count=3) == ({"unread-inputs": "note"} if speaks else {})
 
 
+@pytest.mark.parametrize(("share", "severity"), [(0.5, "warning"), (0.5 / ABOVE, "note")])
+def test_ids_that_a_mask_hides(share, severity):
+    r = reading("unread share", share, "(input ids)", form="attention_mask")
+    assert said(unread_inputs, r, count=3) == {"unread-inputs": severity}
+
+
 def test_layers_without_use_are_named():
     (finding,) = unused_layers(profile(*series("times called", 0, 0, 0, 0)))
     assert "layer 0, layer 1, layer 2 and 1 more" in finding.says

@@ -90,3 +90,30 @@ def test_the_model_is_left_as_it_was():
     assert model[0].training
     assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
+
+
+class Words(nn.Module):
+    """A mean over the words that a function of the mask keeps."""
+
+    def __init__(self, keep):
+        super().__init__()
+        self.embed, self.layer, self.keep = nn.Embedding(10, 4), nn.Linear(4, 3), keep
+
+    def forward(self, ids, mask):
+        keep = self.keep(mask)[..., None]
+        return self.layer((self.embed(ids) * keep).sum(1) / keep.sum(1).clamp_min(1))
+
+
+FILLED = torch.where(MASK > 0, IDS.clamp_min(1), 0)
+
+
+@pytest.mark.parametrize("as_held", [lambda m: m, lambda m: m.long(), lambda m: m.bool()])
+def test_a_mask_the_other_way_round_hides_what_differs(as_held):
+    keeps, hides = Words(lambda m: m.float()), Words(lambda m: 1 - m.float())
+    mask = as_held(MASK)
+    for model, held in ((keeps, mask), (hides, as_held(1 - MASK))):
+        assert unread_inputs(model, (FILLED, held), batch_dim=0, count=6) == ()
+    for model, held in ((hides, mask), (keeps, as_held(1 - MASK))):
+        (found,) = unread_inputs(model, (FILLED, held), batch_dim=0, count=6)
+        assert (found.name, found.by) == ("0", "1")
+        assert found.share > 0.5
