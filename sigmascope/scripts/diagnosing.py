@@ -20,6 +20,7 @@ from sigmascope import quantities as q
 from sigmascope.diagnosis.engine import borne
 from sigmascope.diagnosis.rules.catalogue import KINDS as OF_NETWORK, NO_PROGRESS
 from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS, UNSCALED_TARGETS
+from sigmascope.diagnosis.rules.dependences import RANDOM_EVALUATION
 from sigmascope.diagnosis.rules.outputs import REVERSED_LOSS
 from sigmascope.diagnosis.rules.representations import COLLAPSE, LAYER_GAIN, SIGMOID_STACK, SIZES
 from sigmascope.diagnosis.rules.sequences import EXPLODING_THROUGH_TIME
@@ -56,6 +57,7 @@ from sigmascope.scripts.patches import diffs_of
 from sigmascope.scripts.rules import (
     CURES,
     FEW,
+    FROZEN_PARAMETERS,
     HARMFUL_DECAY,
     KINDS,
     NON_FINITE_LOSS,
@@ -526,8 +528,14 @@ def _judged(
     attempts = {name: made for name, made in attempts.items() if name != other}
     found = [f for f in found if f.name != other]
     alone = (OUTWEIGHED_ERROR, SUMMED_LOSS, STRONG_WEIGHT_DECAY, HARMFUL_DECAY, *dict(GENERIC))
+    if any(m.repeated for m in run.modules):  # which asks how far draws differ
+        meant = lambda f: replace(f, severity="note") if f.name == RANDOM_EVALUATION.name else f
+        found = [meant(f) for f in found]
     by_name = {kind.name: kind for kind in alone}
     told = [_proved(f, attempts.get(f.name, ()), own.get(f.name)) for f in found]
+    if learned(run, HALF):  # what is frozen would lower it further, and is not to
+        still = (FROZEN_LAYER.name, FROZEN_PARAMETERS.name)
+        told = [replace(f, severity="note") if f.name in still else f for f in told]
     names = {f.name for f in found}
     for name, made in attempts.items():
         best = max((a for a in made if a.helps), default=None, key=_gain_of)

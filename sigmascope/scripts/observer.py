@@ -257,11 +257,12 @@ class Observer(Closing):
         self._once = dict[int, weakref.ref[Tensor]]()  # what an optimizer has moved, by identity
         self._quiet = dict[int, _Quiet]()
         self._last_asked: tuple[int, torch.Size, float] | None = None  # without gradients
+        self._places = set[Line | None]()  # of losses whose targets are made of no data
         self._batches = Counter[tuple[int, torch.Size, float]]()  # that models were called with
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last, self._began = time.perf_counter(), 0.0
         self._known: dict[tuple[str, Line | None], OptimizerSeen] = {}
-        self._until, self._dozing = AWAKE, False
+        self._until, self._dozing, self._roused = AWAKE, False, False
         self._dozes = type(self.intervention) is Intervention and traced is None
         self._hooks = ExitStack()  # of modules
 
@@ -303,10 +304,19 @@ class Observer(Closing):
         """Something is new: look at the steps from the next one on."""
         self._until = self.run.steps + AWAKE
 
+    def _rouse(self) -> None:
+        """A loader begins, or a model is to be asked: hear of models until the next step."""
+        if self._dozing and not self._roused and not self._depth:
+            self._roused = True
+            self._hear()
+
     def _doze(self) -> None:
         """Between two steps: whether the next one is looked at."""
         steps = self.run.steps
         dozing = self._dozes and steps >= self._until and steps % ROUND >= AMONG
+        if self._roused:
+            self._hooks.close()
+            self._roused = False
         if dozing != self._dozing and not self._depth:
             self._dozing = dozing
             if dozing:
@@ -468,17 +478,18 @@ class Observer(Closing):
     def _scored(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         """What trains is called without gradients: in which mode, and whether several times."""
         seen = self._roots.get(module)
-        if seen is None or not seen.minds_mode:
+        if seen is None:
             return
         seen.asked += not module.training
         x = next(tensors(args), None)
         mark = None if x is None else (id(module), *mark_of(x))
         before, self._last_asked = self._last_asked, mark
-        if before is None or mark is None or before[0] != mark[0] or not module.training:
+        if before is None or mark is None or before[0] != mark[0]:
             return
         seen.repeated = seen.repeated or before == mark  # as to see how far draws differ
         # statistics that are made anew from all of the data are no scores
-        if not any(isinstance(m, NORMS) and m.momentum is None for m in module.modules()):
+        anew = any(isinstance(m, NORMS) and m.momentum is None for m in module.modules())
+        if module.training and seen.minds_mode and not anew:
             seen.unswitched += 1
             seen.asked_at = seen.asked_at or self._place()
 
@@ -536,11 +547,13 @@ class Observer(Closing):
         if not (isinstance(out, Tensor) and isinstance(targets, Tensor) and out.requires_grad):
             return
         node = made_by(out)
+        where = self._place()
         few = targets.numel() <= LARGEST and len(self.run.classes) < SORTED
-        if few and not targets.is_floating_point():
+        if self._recorder.is_of_nothing(targets):
+            self._places.add(where)
+        if few and not targets.is_floating_point() and where not in self._places:
             self.run.classes.append((len(targets), len(targets.unique()), out.shape[-1]))
         shapes = tuple(out.shape), tuple(targets.shape)
-        where = self._place()
         self.run.comparisons[name, node, shapes, where] += 1
         if found.numel() == 1 and found.requires_grad:
             term = self.run.terms.setdefault((name, where), LossSeen(where))
@@ -990,12 +1003,15 @@ class Observer(Closing):
 
     def _evaluated(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         seen = self._roots.get(args[0])
+        if seen is not None:
+            self._rouse()
         if seen is not None and (where := self._place()) is not None:
             seen.evaluated = where
         return own(*args, **named)
 
     def _iterated(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         loader = args[0]
+        self._rouse()
         self.intervention.iterated(loader)
         sampler = type(getattr(loader, "sampler", None)).__name__
         count = len(loader) if hasattr(loader.dataset, "__len__") else None

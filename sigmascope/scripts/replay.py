@@ -387,6 +387,7 @@ class Recorder(TorchFunctionMode):
         self._passes = 0  # backward passes
         self._gave = dict[int, tuple[int, weakref.ref[Tensor]]]()  # what modules gave, and when
         self.again = dict[Any, tuple[int, int]]()
+        self._made = deque[weakref.ref[Tensor]](maxlen=ENOUGH)  # of no data, within modules too
         self._draws = dict[Any, tuple[int, float]]()  # the pass of the last one, and its sum
         self._place = place
         self._heard, self._size = deque[_Heard](maxlen=BEFORE), 0
@@ -404,6 +405,8 @@ class Recorder(TorchFunctionMode):
         own = sys._getframe(1).f_code.co_filename == OBSERVER and _name(func) not in LOSSES
         if self._ended or own:
             return found
+        if _name(func) in OF_NOTHING and isinstance(found, Tensor):
+            self._made.append(weakref.ref(found))
         if _name(func) in SOURCES and isinstance(found, Tensor) and found.numel() >= ENOUGH:
             with suppress(Exception):
                 self._drawn(_name(func), found)
@@ -437,6 +440,14 @@ class Recorder(TorchFunctionMode):
             self.again[key] = same + (value == before), of + 1
         if last < self._passes or math.isnan(before):
             self._draws[key] = self._passes, value
+
+    def is_of_nothing(self, t: Tensor) -> bool:
+        """Whether a tensor was made of no data, as the place of what belongs to a sample is.
+
+        Args:
+            t: Of which one may have heard.
+        """
+        return any(ref() is t for ref in self._made)
 
     def quiet(self, module: nn.Module, out: Any) -> None:
         """A model was called without gradients: what is made of its output may be a target."""

@@ -120,8 +120,9 @@ class Called:
         shapes: Of what goes in and of what comes out.
         alike: How often one was called with the samples of the most frequent batch.
         asked: Calls without gradients in evaluation mode.
-        unswitched: Calls without gradients in training mode, each right behind another one.
-        repeated: Whether any of these has the same samples as the one before.
+        unswitched: Calls without gradients of a module that minds its mode, in training mode, each
+            right behind another one.
+        repeated: Whether it is called without gradients for the same samples twice in a row.
         asked_at: Where the first of those was.
         fed: Whether it is called with what another computation made, and gradients go through.
     """

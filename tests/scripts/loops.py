@@ -73,6 +73,17 @@ PLACES = (  # scores [samples, classes, places] of targets [samples, places]
     "nn.functional.cross_entropy(model(x)[:, :, None].expand(-1, -1, 3).contiguous(){}.{}, "
     "y[:, None].expand(-1, 3).flatten())"
 )
+PLACE_WITHIN = f"""
+class Own(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+    def forward(self, x):
+        scores = torch.cat([self.net(x), self.net(x.flip(1))], 1)
+        return nn.functional.cross_entropy(scores, torch.zeros(len(x), dtype=torch.long))
+model = Own(model)
+{AGAIN}
+"""
 BESIDE = """\
         other.zero_grad()
         made(x).square().mean().backward()
@@ -308,6 +319,11 @@ HEALTHY = {
         (LOSS, PLACES.format(".movedim(1, -1)", "reshape(-1, 2)")),
     ),
     "classes of one place": ((LOSS, LOSS.replace("model(x)", "model(x)[:, :, None].view(-1, 2)")),),
+    "one place of all for each sample": (
+        (LOSS, "nn.functional.cross_entropy(torch.cat([model(x), model(x.flip(1))], 1), "
+         "torch.zeros(len(x), dtype=torch.long))"),
+    ),
+    "one place of all, within a model": ((SETUP, PLACE_WITHIN), (LOSS, "model(x)")),
     "noise": ((LOSS, "nn.functional.cross_entropy(model(x + 0.1 * torch.randn(x.shape)), y)"),),
     "an optimizer whose turn is later": (
         (SETUP, "other = torch.optim.SGD(model[2:].parameters(), lr=0.1)"),
