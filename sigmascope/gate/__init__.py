@@ -18,13 +18,13 @@ from sigmascope.gate.limits import (
     time_words,
     trim,
 )
-from sigmascope.gate.randomness import Drawn, random_states
+from sigmascope.gate.randomness import DrawnNumbers, random_states
 from sigmascope.gate.refusals import Refusal, printable, printable_lines
 
 __all__ = [
     "Budget",
     "Closing",
-    "Drawn",
+    "DrawnNumbers",
     "Mark",
     "OverBudget",
     "Refusal",

@@ -24,7 +24,7 @@ def random_states(seed: int | None = None) -> Iterator[None]:
         yield
 
 
-class Drawn:
+class DrawnNumbers:
     """True where torch, NumPy or Python drew random numbers since this was made."""
 
     def __init__(self) -> None:

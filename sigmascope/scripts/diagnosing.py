@@ -49,7 +49,7 @@ from sigmascope.scripts.interventions import (
     ReversedSteps,
     ScaledRate,
     ScaledTargets,
-    SkipConnections,
+    SkippedLayers,
     StandardisedInputs,
     Unfrozen,
 )
@@ -114,7 +114,7 @@ GENERIC: tuple[tuple[Kind, Callable[[], Intervention]], ...] = (
 FOR_NETWORK: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType(
     {
         **{k.name: (NormalisedLayers,) for k in (SIGMOID_STACK, LAYER_GAIN, *SIZES)},
-        **{k.name: (NormalisedLayers, SkipConnections) for k in COLLAPSE},
+        **{k.name: (NormalisedLayers, SkippedLayers) for k in COLLAPSE},
         EXPLODING_THROUGH_TIME.name: (Clipped,),
     }
 )
@@ -326,7 +326,7 @@ def _asked(
     """
     run, seen = first.run.compared, set[str]()
     asked = [(f.name, made()) for f in found for made in BY_NAME.get(f.name, ())]
-    if not learned(run):
+    if not learned(run) and not learned(first.run, HALF):
         asked += [(f.name, made()) for f in found for made in FOR_NETWORK.get(f.name, ())]
     if len(run.optimizers) == 1:
         if _decays(run.optimizers[0]):

@@ -377,7 +377,7 @@ def _normal(layer: nn.Module, _: Any, out: Tensor) -> Tensor:
 
 
 @dataclass
-class SkipConnections(Intervention):
+class SkippedLayers(Intervention):
     """Hidden layers add what they read to what they write, where both have one shape."""
 
     name: str = "skips"

@@ -129,6 +129,7 @@ class Runner(Closing):
 
     Raises:
         Refusal: If the process that runs them ends, with what it said.
+        RuntimeError: If a fault of ours ends a job, with where it was.
     """
 
     def __init__(self) -> None:
@@ -179,7 +180,10 @@ class Runner(Closing):
         if not made.exists():
             run = ScriptRun(error=("killed", said, "")) if not late else ScriptRun()
             return Outcome(run, late=late)
-        found = replace(pickle.loads(made.read_bytes()), late=late)
+        outcome = pickle.loads(made.read_bytes())
+        if isinstance(outcome, str):
+            raise RuntimeError(f"a script could not be watched to its end:\n{outcome}")
+        found = replace(outcome, late=late)
         self._loaded.update(dict.fromkeys(found.loaded))
         return found
 
@@ -211,6 +215,8 @@ def _apart(job: Job, made: str) -> str:
             os.setpgid(0, 0)
         try:
             _watched(job, made)
+        except BaseException:  # noqa: BLE001 (a fault of ours, told where the job was asked for)
+            _file(Path(made), traceback.format_exc())
         finally:
             sys.stdout.flush()
             os._exit(0)
@@ -376,8 +382,8 @@ def _with_network(outcome: Outcome, seconds: float) -> Outcome:
     unfit = next((f for f in found.findings if f.name == UNFIT_TARGETS.name), None)
     if unfit is not None and getattr(program.loss, "__self__", None) is outcome.run.step:
         return replace(outcome, unread=f"the loss could not be asked again: {unfit.says}")
-    given, wanted = program.data
-    alone = given is not None and wanted is None
+    data = program.data
+    alone = isinstance(data, tuple) and data[-1] is None
     return replace(outcome, findings=found.findings, unread=UNTOLD if alone else "")
 
 

@@ -23,7 +23,7 @@ from sigmascope.scripts.interventions import (
     ScaledRate,
     ScaledTargets,
     Shuffled,
-    SkipConnections,
+    SkippedLayers,
     StandardisedInputs,
     TrainingMode,
     Unfrozen,
@@ -260,7 +260,7 @@ def test_outputs_are_compared_in_the_shape_of_their_targets():
 
 def test_hidden_layers_of_one_width_are_skipped():
     net = nn.Sequential(*(nn.Linear(a, b) for a, b in ((3, 4), (4, 4), (4, 4), (4, 2))))
-    change, x = SkipConnections(), torch.randn(5, 3)
+    change, x = SkippedLayers(), torch.randn(5, 3)
     change.called(net, (x,))
     change.called(net, (x,))
     hidden = torch.nn.functional.linear(x, net[0].weight, net[0].bias)

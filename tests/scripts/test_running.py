@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from sigmascope.gate import Refusal
 from sigmascope.scripts.interventions import ZeroGradients
 from sigmascope.scripts.running import Job, Runner, Script, program_of_run, run_here
-from tests.scripts.loops import code
+from tests.scripts.loops import AGAIN, LOSS, SETUP, code
 from tests.scripts.test_rules import run
 
 
@@ -150,3 +151,29 @@ def test_in_this_process_arguments_and_paths_are_given_back(tmp_path):
         found = run_here(Job(Script(str(tmp_path / "a.py"), ("x",)), 10, 20))
     assert found.steps == 10
     assert (list(sys.argv), list(sys.path)) == before
+
+
+MAPPED = f"""
+class Own(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+    def forward(self, x, labels):
+        out = self.net(x)
+        return nn.functional.cross_entropy(out, labels), out
+model = Own(model)
+{AGAIN}
+"""
+
+
+def test_of_a_model_that_needs_labels_by_name_it_is_told_that_it_needs_them(runner, tmp_path):
+    text = code((SETUP, MAPPED), (LOSS, "model(x=x, labels=y)[0]"))
+    found = runner.run(job(tmp_path, text, network=10.0))
+    assert found.run.steps == 12
+    assert "labels" in found.unread
+
+
+def test_a_fault_of_ours_is_told_as_ours(runner, tmp_path):
+    with pytest.raises(RuntimeError, match="could not be watched"):
+        runner.run(replace(job(tmp_path, code()), output=str(tmp_path / "not" / "there")))
+    assert runner.run(job(tmp_path, code())).run.steps == 12

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from sigmascope.gate import Drawn, Refusal
+from sigmascope.gate import DrawnNumbers, Refusal
 from sigmascope.linalg import sums
 from sigmascope.probes.execution.layers import Call, Statisticians, is_matrix, recording
 from sigmascope.probes.execution.refusals import called
@@ -500,7 +500,7 @@ def run_once(
         seen if operations else nullcontext(),
         ending if operations else nullcontext(),
     ):
-        drawn = Drawn()
+        drawn = DrawnNumbers()
         output, rule = as_tensor(called(model, batch))
         drew = bool(drawn)
     read = {storage_of(c.input) for c in tape.calls}  # the rest need not be held
