@@ -72,8 +72,14 @@ def require_target(path: str | os.PathLike[str], *, mark: Mark) -> Path:
             something that has bytes and not the mark.
     """
     try:
-        target = _resolved(Path(path))
-        _require_ours(Path(path), target, mark)
+        named = Path(path)
+        target = Path(os.path.realpath(named))  # unlike Path.resolve it bears links in a circle
+        if not target.parent.is_dir():
+            raise NoFolder(
+                f"The folder {named.parent} for {named.name} does not exist; "
+                f"make it with `mkdir -p {named.parent}`."
+            )
+        _require_ours(named, target, mark)
         _fresh(target).unlink()  # the only sure sign that a folder takes files
     except Refusal:
         raise
@@ -130,16 +136,6 @@ def failed(path: str | os.PathLike[str], error: Exception) -> str:
     why = FULL.get(getattr(error, "errno", None) or 0) or getattr(error, "strerror", None) or error
     do = "make room" if getattr(error, "errno", None) in FULL else "name another file"
     return f"{path} cannot be written: {why}. What was there is as it was; {do}."
-
-
-def _resolved(path: Path) -> Path:
-    target = Path(os.path.realpath(path))  # unlike Path.resolve it bears links in a circle
-    if not target.parent.is_dir():
-        raise NoFolder(
-            f"The folder {path.parent} for {path.name} does not exist; "
-            f"make it with `mkdir -p {path.parent}`."
-        )
-    return target
 
 
 def _require_ours(path: Path, target: Path, mark: Mark) -> None:
@@ -233,7 +229,12 @@ class RowFile(Closing):
             if not path.exists() or path.stat().st_size == 0:
                 write_text(path, head, mark=mark)
             self._file = path.open("r+b")
-            self.rows = self._opened()
+            try:
+                _hold(self._file, path)
+                self.rows = self._checked()
+            except BaseException:
+                self._file.close()
+                raise
         except OSError as error:
             raise Refusal(failed(path, error)) from error
 
@@ -260,15 +261,6 @@ class RowFile(Closing):
             raise Refusal(failed(self.path, error)) from error
         self.rows.append(json.loads(json.dumps(row)))
 
-    def _opened(self) -> list[Row]:
-        try:
-            _hold(self._file, self.path)
-            rows = self._checked()
-        except BaseException:
-            self._file.close()
-            raise
-        return rows
-
     def _checked(self) -> list[Row]:
         """Every row, with a cut last line taken off once all before it is known to be ours."""
         first = self._file.readline(LONGEST)
@@ -278,7 +270,17 @@ class RowFile(Closing):
                 f"{self.path} is no file of rows of a {self.kind}, or its first line is damaged; "
                 "it was left as it is. Name another file."
             )
-        self._require_recipe(head.get("recipe"))
+        if (found := head.get("recipe")) != self.recipe:
+            here = found if isinstance(found, dict) else {}
+            names = [n for n in {**self.recipe, **here} if here.get(n) != self.recipe.get(n)]
+            said = ", ".join(
+                f"{n} is {_short(here.get(n))} there and {_short(self.recipe.get(n))} here"
+                for n in names[:3]
+            )
+            raise Refusal(
+                f"{self.path} must hold rows of the same {self.kind}: {said}. It was left as it "
+                "is; name another file, or ask for the same again."
+            )
         rows, whole = [], self._file.tell()
         for number, line in enumerate(self._file, start=2):
             row = _read(line)
@@ -293,20 +295,6 @@ class RowFile(Closing):
             rows.append(row)
             whole += len(line)
         return rows
-
-    def _require_recipe(self, found: Any) -> None:
-        if found == self.recipe:
-            return
-        here = found if isinstance(found, dict) else {}
-        names = [n for n in {**self.recipe, **here} if here.get(n) != self.recipe.get(n)]
-        said = ", ".join(
-            f"{n} is {_short(here.get(n))} there and {_short(self.recipe.get(n))} here"
-            for n in names[:3]
-        )
-        raise Refusal(
-            f"{self.path} must hold rows of the same {self.kind}: {said}. It was left as it is; "
-            "name another file, or ask for the same again."
-        )
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -178,7 +178,13 @@ class UncentredBatchNorm(_BatchNorm):
             mean_square = self.running_var
         else:
             _, mean_square = self.statistics(input)
-            self._remember(mean_square.detach())
+            if self.training and self.running_var is not None:
+                assert self.num_batches_tracked is not None
+                self.num_batches_tracked.add_(1)
+                momentum = self.momentum
+                if momentum is None:
+                    momentum = 1 / float(self.num_batches_tracked)
+                self.running_var.lerp_(mean_square.detach().to(self.running_var), momentum)
         if self.eps == 0:
             zero = (mean_square == 0).nonzero().flatten().tolist()
             if zero:
@@ -194,14 +200,6 @@ class UncentredBatchNorm(_BatchNorm):
             scale = scale * self.weight
         output = input * scale.to(input.dtype).view(shape)
         return output if self.bias is None else output + self.bias.view(shape)
-
-    def _remember(self, mean_square: Tensor) -> None:
-        if not self.training or self.running_var is None:
-            return
-        assert self.num_batches_tracked is not None
-        self.num_batches_tracked.add_(1)
-        momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-        self.running_var.lerp_(mean_square.to(self.running_var), momentum)
 
 
 def norm_layer(kind: Norm, width: int, *, eps: float, images: bool) -> nn.Module | None:

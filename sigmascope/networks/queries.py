@@ -49,7 +49,7 @@ def build(
             f"There is no network `{name}`; there are {', '.join(by_name)}.{nearest(name, by_name)}"
         )
     network = by_name[name]
-    options = _options(network, _pairs(text, name), name)
+    options = _options(network, text, name)
     return network(inputs=inputs, outputs=outputs, generator=generator, **options)
 
 
@@ -60,18 +60,13 @@ def options(network: Callable[..., nn.Module]) -> dict[str, inspect.Parameter]:
     return {name: p for name, p in parameters.items() if name not in given}
 
 
-def _pairs(text: str, name: str) -> list[tuple[str, str]]:
+def _options(network: Callable[..., nn.Module], text: str, name: str) -> dict[str, Any]:
     try:
-        return parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text))
+        pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text))
     except ValueError as error:
         raise ValueError(
             f"`{name}?{text}` must read `{name}?key=value&key=value`: {error}."
         ) from error
-
-
-def _options(
-    network: Callable[..., nn.Module], pairs: list[tuple[str, str]], name: str
-) -> dict[str, Any]:
     allowed, hints, chosen = options(network), get_type_hints(network), {}
     for key, value in pairs:
         if key not in allowed:
@@ -99,16 +94,12 @@ def _value(key: str, text: str, kind: Any) -> Any:
             )
         return text
     if kind is bool:
-        return _truth(key, text)
+        truths = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+        if text.lower() not in truths:
+            raise ValueError(f"`{key}` must be true or false, got `{text}`.")
+        return truths[text.lower()]
     try:
         return kind(text)
     except ValueError as error:
         wanted = "a whole number" if kind is int else "a number"
         raise ValueError(f"`{key}` must be {wanted}, got `{text}`.") from error
-
-
-def _truth(key: str, text: str) -> bool:
-    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    if text.lower() not in words:
-        raise ValueError(f"`{key}` must be true or false, got `{text}`.")
-    return words[text.lower()]

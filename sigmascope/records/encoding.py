@@ -59,7 +59,18 @@ class FlatField:
 @cache
 def columns(kind: type) -> tuple[FlatField, ...]:
     """What the records of a class hold, in the order in which it is declared."""
-    return tuple(c for f, hint in hinted(kind) for c in _columns(kind, f, hint))
+    found: list[FlatField] = []
+    for field, hint in hinted(kind):
+        inline, name = parts(field), field.name
+        if inline is None:
+            found.append(_column(name, hint, kind, path=name))
+        elif is_record(hint):
+            inner = columns(hint)
+            found += [_column(c.name, c.hint, c.owner, path=f"{name}.{c.path}") for c in inner]
+        else:
+            each = enumerate(zip(inline, get_args(hint), strict=True))
+            found += [_column(part, of, kind, path=f"{name}.{i}") for i, (part, of) in each]
+    return tuple(found)
 
 
 @cache
@@ -105,18 +116,6 @@ def _widened(column: FlatField) -> Iterator[FlatField]:
         )
         path = f"{column.path}.{part.path}"
         yield FlatField(f"{column.name}_{part.name}", part.hint, part.owner, path, of)
-
-
-def _columns(kind: type, field: Field, hint: Any) -> Iterator[FlatField]:
-    inline, name = parts(field), field.name
-    if inline is None:
-        yield _column(name, hint, kind, path=name)
-    elif is_record(hint):
-        for c in columns(hint):
-            yield _column(c.name, c.hint, c.owner, path=f"{name}.{c.path}")
-    else:
-        for i, (part, of_part) in enumerate(zip(inline, get_args(hint), strict=True)):
-            yield _column(part, of_part, kind, path=f"{name}.{i}")
 
 
 def _column(name: str, hint: Any, owner: type, *, path: str) -> FlatField:
@@ -183,11 +182,8 @@ def _writers(kind: type) -> tuple[tuple[str, Callable[[Any], Any], Callable[[Any
 def _writer(hint: Any) -> Callable[[Any], Any]:
     if hint is float:
         return strict
-    return _as_it_is if hint in (str, int) or get_origin(hint) is Literal else encoded
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+    as_it_is = hint in (str, int) or get_origin(hint) is Literal
+    return (lambda value: value) if as_it_is else encoded
 
 
 @cache
@@ -271,7 +267,12 @@ def schema_of(hint: Any, names: Mapping[type, str]) -> dict[str, Any]:
         names: Where other classes of records are defined, by `$defs`.
     """
     if is_record(hint):
-        return object_of({c.name: _said(c, names) for c in columns(hint)})
+        properties = {}
+        for c in columns(hint):
+            words = _attributes(c.owner).get(c.name)  # the field's line of the class's docstring
+            said = {} if words is None else {"description": words}
+            properties[c.name] = _part(c.hint, names) | said
+        return object_of(properties)
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return {"enum": [word.value for word in hint]}
     if is_array(hint):
@@ -290,12 +291,6 @@ def schema_of(hint: Any, names: Mapping[type, str]) -> dict[str, Any]:
 
 def _part(hint: Any, names: Mapping[type, str]) -> dict[str, Any]:
     return {"$ref": f"#/$defs/{names[hint]}"} if hint in names else schema_of(hint, names)
-
-
-def _said(column: FlatField, names: Mapping[type, str]) -> dict[str, Any]:
-    """The schema of a field, with its line of the class's docstring."""
-    words = _attributes(column.owner).get(column.name)
-    return _part(column.hint, names) | ({} if words is None else {"description": words})
 
 
 @cache

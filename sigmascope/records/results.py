@@ -410,19 +410,16 @@ class Check(Shown):
         """Why a contradiction is none, or why the limit says nothing; else empty."""
         if self.verdict == Verdict.VACUOUS:
             return "the limit says nothing: the other side is never past it"
-        if self.verdict != Verdict.CONSISTENT or not _smaller_exceeds(self):
+        if self.verdict != Verdict.CONSISTENT:
+            return ""
+        assert self.measured is not None
+        assert self.limit is not None
+        sides = (self.measured, self.limit)
+        smaller, larger = sides if self.sense == "at most" else sides[::-1]  # as they should be
+        if not smaller.exceeds(larger):
             return ""
         unknown = "; ".join(a.says for a in self.assumptions if a.met is None)
         return f"contradicted, but it cannot be told whether {unknown}"
-
-
-def _smaller_exceeds(check: Check) -> bool:
-    """Whether the side that should be the smaller one is proved to be the larger."""
-    assert check.measured is not None
-    assert check.limit is not None
-    at_most = check.sense == "at most"
-    small, large = (check.measured, check.limit) if at_most else (check.limit, check.measured)
-    return small.exceeds(large)
 
 
 # ------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -29,11 +29,6 @@ _CARD = (
     "padding:1rem 1.25rem;overflow-x:auto;line-height:1.35;font-family:ui-monospace,'SF Mono',"
     "Menlo,Consolas,'Liberation Mono','DejaVu Sans Mono',monospace\">{code}</pre>"
 )
-
-
-def _theme() -> TerminalTheme:
-    card, inks = _rgb(_DAY[0]), [_rgb(ink) for ink in _DAY[1]]
-    return TerminalTheme(card, inks[0], inks)
 
 
 def _rgb(colour: str) -> tuple[int, int, int]:
@@ -62,7 +57,9 @@ def rendered_html(parts: Iterable[Part], *, width: int) -> str:
     console = _console(io.StringIO(), colour=True, width=width)
     console.record = True
     _print(parts, console)
-    card = console.export_html(theme=_theme(), code_format=_CARD, inline_styles=True)
+    paper, inks = _rgb(_DAY[0]), [_rgb(ink) for ink in _DAY[1]]
+    theme = TerminalTheme(paper, inks[0], inks)
+    card = console.export_html(theme=theme, code_format=_CARD, inline_styles=True)
     return re.sub(r"(?<=olor: )#([0-9a-f]{6})", _by_night_too, card)
 
 
@@ -109,13 +106,12 @@ def _print(parts: Iterable[Part], console: Console) -> None:
         if isinstance(part, Code):
             console.out(printable_lines(part.lines), highlight=False)
         else:
-            console.print(Segments(_harmless(console.render(part))), end="")
-
-
-def _harmless(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Text that cannot act on a terminal, whatever names and messages are in it."""
-    for segment in segments:
-        yield Segment(printable_lines(segment.text), segment.style, segment.control)
+            # no text acts on a terminal, whatever names and messages are in it
+            harmless = (
+                Segment(printable_lines(segment.text), segment.style, segment.control)
+                for segment in console.render(part)
+            )
+            console.print(Segments(harmless), end="")
 
 
 # ------------------------------------------------------------------------------
@@ -268,16 +264,12 @@ def sparkline(values: Sequence[float | None], *, width: int) -> str:
     finite = [v for v in values if v is not None and math.isfinite(v)]
     scale = math.log if spans_decades(finite) else float
     scaled = [v if v is None else scale(v) if math.isfinite(v) else math.nan for v in values]
-    levels = [_mean(share) for share in _shares(scaled, width)]
+    count = min(len(scaled), width)
+    edges = [i * len(scaled) // count for i in range(count + 1)] if count else [0]
+    levels = [_mean(scaled[start:end]) for start, end in pairwise(edges)]
     known = [v for v in levels if v is not None and not math.isnan(v)]
     low, high = min(known, default=0.0), max(known, default=0.0)
     return "".join(" " if v is None else _block(v, low, high) for v in levels)
-
-
-def _shares(values: Sequence[float | None], width: int) -> list[Sequence[float | None]]:
-    count = min(len(values), width)
-    edges = [i * len(values) // count for i in range(count + 1)] if count else [0]
-    return [values[a:b] for a, b in pairwise(edges)]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sigmascope.gate import Mark, Refusal, replacing, require_target
-from sigmascope.records.encoding import strict
+from sigmascope.records.encoding import encoded
 from sigmascope.store.files import WRONG, Damaged, Snapshot, snapshot
 from sigmascope.store.integrity import Span, checked, parsed
 from sigmascope.store.runs import Run
@@ -195,8 +195,7 @@ def _json(path: Path, table: Table, records: Iterator[dict[str, Any]]) -> None:
     with path.open("w", encoding="utf-8") as file:
         opening = "[\n"
         for record in records:
-            line = {name: _strict(cell) for name, cell in record.items()}
-            file.write(opening + json.dumps(line, allow_nan=False))
+            file.write(opening + json.dumps(encoded(record), allow_nan=False))
             opening = ",\n"
         file.write("[\n]\n" if opening == "[\n" else "\n]\n")
 
@@ -220,12 +219,6 @@ def _parquet(path: Path, table: Table, records: Iterator[dict[str, Any]]) -> Non
     with pq.ParquetWriter(path, schema) as writer:
         while batch := list(islice(records, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-
-
-def _strict(cell: Any) -> Any:
-    if isinstance(cell, list):
-        return [strict(number) for number in cell]
-    return strict(cell) if isinstance(cell, float) else cell
 
 
 _WRITERS: Mapping[str, Callable[[Path, Table, Iterator[dict[str, Any]]], None]] = MappingProxyType(

@@ -82,7 +82,13 @@ def cells(table: Table, record: Any) -> tuple[Cell, ...]:
     record = record.record if isinstance(record, Row) else record
     named = {name: of(record) for name, of in _readers(table)}
     for column in _woven(table):
-        named[column.name] = _cell(named[column.name])
+        value = named[column.name]
+        if isinstance(value, Tensor):
+            named[column.name] = value.detach().cpu().double().numpy().astype("<f8").tobytes()
+        elif isinstance(value, tuple):
+            named[column.name] = json.dumps([_listed(each) for each in value], allow_nan=False)
+        else:
+            named[column.name] = str(value)
     for end in ("low", "high") if table == "spectra" else ():
         if named[end] == named["sigma"]:
             named[end] = None
@@ -93,8 +99,10 @@ def row(table: Table, step: int, time: str, *cells: Cell) -> Row[Any]:
     """Cells of a table as the record that they were."""
     named = dict(zip(COLUMNS[table], cells, strict=True))
     plain: dict[str, Any] = {c.name: _plain(c, named) for c in _woven(table)}
-    if table == "checks":
-        plain |= {name: _side(name, named) for name in ("measured", "limit")}
+    for side in ("measured", "limit") if table == "checks" else ():
+        number = {part.name: named[f"{side}_{part.name}"] for part in columns(Estimate)}
+        # NULL throughout where the theorem does not apply
+        plain[side] = None if all(cell is None for cell in number.values()) else number
     when = datetime.fromisoformat(time)
     if when.tzinfo is None:
         raise ValueError(f"a time in UTC was expected, got {time!r}")
@@ -116,14 +124,6 @@ def _woven(table: Table) -> tuple[FlatField, ...]:
     return tuple(c for c in every if c.hint not in kinds and get_origin(c.hint) is not Literal)
 
 
-def _cell(value: Any) -> Cell:
-    if isinstance(value, Tensor):
-        return value.detach().cpu().double().numpy().astype("<f8").tobytes()
-    if isinstance(value, tuple):
-        return json.dumps([_listed(each) for each in value], allow_nan=False)
-    return str(value)
-
-
 def _plain(column: FlatField, named: Mapping[str, Cell]) -> Any:
     """The inverse: what `built` takes for a column."""
     cell = named[column.name]
@@ -136,12 +136,6 @@ def _plain(column: FlatField, named: Mapping[str, Cell]) -> Any:
     if not is_record(part):
         return values
     return [dict(zip(_order(part), each, strict=True)) for each in values]
-
-
-def _side(name: str, named: Mapping[str, Cell]) -> dict[str, Cell] | None:
-    """A number of a check; NULL throughout where the theorem does not apply."""
-    side = {part.name: named[f"{name}_{part.name}"] for part in columns(Estimate)}
-    return None if all(cell is None for cell in side.values()) else side
 
 
 def _listed(value: Any) -> Any:
