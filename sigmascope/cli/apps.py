@@ -99,7 +99,11 @@ def main() -> None:
             widths.append(os.get_terminal_size(descriptor).columns)
     if min(widths, default=NARROW) < NARROW:
         os.environ["COLUMNS"] = str(NARROW)
-    words = _joined([word for word in sys.argv[1:] if word != "--debug"])
+    words = [word for word in sys.argv[1:] if word != "--debug"]
+    # `--json -` as `--json=-`: a hyphen alone is an option to cyclopts, which would refuse it
+    ours = (("--json", "-"), ("--lines", "-"))
+    at = [i for i, pair in enumerate(pairwise(words)) if pair in ours]
+    words = [w if i not in at else f"{w}=-" for i, w in enumerate(words) if i - 1 not in at]
     try:
         sys.exit(_run(words))
     except cyclopts.CycloptsError as error:
@@ -129,13 +133,6 @@ def _run(words: list[str]) -> int:
         return HEALTHY
     with results_apart():
         return command(*bound.args, **bound.kwargs)
-
-
-def _joined(words: list[str]) -> list[str]:
-    """`--json -` as `--json=-`: a hyphen alone is an option to cyclopts, which would refuse it."""
-    ours = (("--json", "-"), ("--lines", "-"))
-    at = [i for i, pair in enumerate(pairwise(words)) if pair in ours]
-    return [w if i not in at else f"{w}=-" for i, w in enumerate(words) if i - 1 not in at]
 
 
 def _usage(error: cyclopts.CycloptsError) -> str:

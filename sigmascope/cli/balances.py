@@ -54,7 +54,12 @@ def balances(
     failed = strict and bool(found.broken)
     code = finish(found, json=json, failed=failed, printed={"whole": whole})
     if tree is not None and dag is not None:
-        _draw(opened.module, dag, tree)
+        from sigmascope.theory import neuron_graph, presentation
+
+        weights = dag.weights(dict(opened.module.named_parameters()))
+        network = neuron_graph.tree_network(neuron_graph.unroll(dag), weights)
+        features = tuple(f"x{i}" for i in range(len(dag.inputs) - dag.constant))
+        draw(tree, presentation.tree_picture(network, names=(*features, "1")))
     return code
 
 
@@ -69,14 +74,3 @@ def _neurons(module: "nn.Module", inputs: "Batch", output: int) -> "Dag":
             "`--tree` needs a model that reads one vector a sample. Draw a network of dense layers."
         )
     return theory.neuron_graph.dag_of(module, inputs=inputs.shape[1], output=output)
-
-
-def _draw(module: "nn.Module", dag: "Dag", file: Path) -> None:
-    from sigmascope import theory
-    from sigmascope.theory import presentation
-
-    network = theory.neuron_graph.tree_network(
-        theory.neuron_graph.unroll(dag), dag.weights(dict(module.named_parameters()))
-    )
-    features = tuple(f"x{i}" for i in range(len(dag.inputs) - dag.constant))
-    draw(file, presentation.tree_picture(network, names=(*features, "1")))

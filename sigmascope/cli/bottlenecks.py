@@ -7,9 +7,7 @@ from sigmascope.cli.options import DEFAULT, Source, open_named, seeded
 from sigmascope.cli.outputs import draw, finish, require_targets
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from sigmascope.sources import Data
+    pass
 
 
 def bottleneck(
@@ -55,21 +53,19 @@ def bottleneck(
     )
     code = finish(found, json=json)
     if picture is not None:
-        _draw(opened.module, data, found.layers, picture)
+        import torch
+
+        from sigmascope import gate
+        from sigmascope.theory import presentation
+
+        if not isinstance(data.inputs, torch.Tensor):
+            raise gate.Refusal(
+                "`--picture` needs a model that reads one tensor. Use "
+                "`theory.bottleneck.coordinates` in Python."
+            )
+        narrowest = found.layers[-1] if found.layers else None
+        seen = theory.bottleneck.coordinates(opened.module, data.inputs, after=narrowest)
+        title = f"what {seen.site} reads: {seen.share:.1%} of its variance"
+        drawn = presentation.coordinates_picture(seen.values, title=title, targets=data.targets)
+        draw(picture, drawn)
     return code
-
-
-def _draw(module: "nn.Module", data: "Data", layers: tuple[str, ...], file: Path) -> None:
-    import torch
-
-    from sigmascope import gate, theory
-    from sigmascope.theory import presentation
-
-    if not isinstance(data.inputs, torch.Tensor):
-        raise gate.Refusal(
-            "`--picture` needs a model that reads one tensor. Use "
-            "`theory.bottleneck.coordinates` in Python."
-        )
-    found = theory.bottleneck.coordinates(module, data.inputs, after=layers[-1] if layers else None)
-    title = f"what {found.site} reads: {found.share:.1%} of its variance"
-    draw(file, presentation.coordinates_picture(found.values, title=title, targets=data.targets))

@@ -69,7 +69,12 @@ def compare(
         judged = (model, learning_rate, loss_drop) != (None,) * 3 or source != DEFAULT
         if judged or not all(kinds):
             raise gate.Refusal(_unlike((before, after), kinds))
-        return _runs(before, after, whole=whole, json=json, strict=strict)
+        from sigmascope import watching
+
+        with store.Run(before, write=False) as first, store.Run(after, write=False) as second:
+            parting = watching.part(first, second)
+        failed = strict and bool(parting.parted)
+        return finish(parting, json=json, failed=failed, printed={"whole": whole})
     if model is None:
         if learning_rate is not None or loss_drop is not None:
             raise gate.Refusal(
@@ -99,16 +104,6 @@ def _unlike(files: tuple[Path, Path], kinds: list[bool]) -> str:
         f"Two run files or two checkpoints can be compared; {run} is a run file and {other} is "
         f"{what}. Name another run, or two checkpoints."
     )
-
-
-def _runs(before: Path, after: Path, *, whole: bool, json: str | None, strict: bool) -> int:
-    from sigmascope import watching
-    from sigmascope.store import Run
-
-    with Run(before, write=False) as first, Run(after, write=False) as second:
-        found = watching.part(first, second)
-    failed = strict and bool(found.parted)
-    return finish(found, json=json, failed=failed, printed={"whole": whole})
 
 
 def _of_model(

@@ -174,26 +174,21 @@ def _surface(
     on: Callable[..., Any], module: "nn.Module", source: Source, sights: Sights
 ) -> "Surface | None":
     """The loss on a plane through the weights, or on the line to other weights."""
-    from sigmascope import theory
+    from sigmascope import gate, probes, sources, theory
 
     if sights.surface is None:
         return None
     if sights.surface not in ("random", "hessian"):
-        other = _weights(module, Path(sights.surface))
+        file = Path(sights.surface)
+        if not file.exists():
+            raise gate.Refusal(
+                "`--surface` must be random, hessian or a checkpoint file, got "
+                f"{file}, which is none."
+            )
+        twin = probes.execution.duplicate(module)
+        sources.load_checkpoint(twin, file)
+        other = twin.state_dict()
         return on(theory.landscape.loss_line, other, points=2 * sights.points + 1)
     size = {"points": sights.points, "extent": sights.extent}
     seed = seeded(source.seed)
     return on(theory.landscape.loss_surface, plane=sights.surface, **size, generator=seed)
-
-
-def _weights(module: "nn.Module", file: Path) -> dict[str, Any]:
-    """The weights of another checkpoint of the model."""
-    from sigmascope import gate, probes, sources
-
-    if not file.exists():
-        raise gate.Refusal(
-            f"`--surface` must be random, hessian or a checkpoint file, got {file}, which is none."
-        )
-    twin = probes.execution.duplicate(module)
-    sources.load_checkpoint(twin, file)
-    return twin.state_dict()

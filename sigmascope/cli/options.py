@@ -77,16 +77,10 @@ def _require_device(_: Any, name: str | None) -> None:
     try:
         torch.zeros(1, device=name).tolist()  # `meta` is one that holds no numbers
     except (RuntimeError, AssertionError, ImportError) as error:  # as torch was built
-        raise ValueError(f"There is no device `{name}` here; take {_devices()}.") from error
-
-
-def _devices() -> str:
-    """What models can be measured on, in words."""
-    import torch
-
-    known = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
-    known += ["mps"] * torch.backends.mps.is_available()
-    return " or ".join(f"`{name}`" for name in known)
+        known = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
+        known += ["mps"] * torch.backends.mps.is_available()
+        words = " or ".join(f"`{device}`" for device in known)
+        raise ValueError(f"There is no device `{name}` here; take {words}.") from error
 
 
 Loss = Annotated[

@@ -18,7 +18,7 @@ from sigmascope.cli.options import (
 from sigmascope.cli.outputs import finish, require_targets
 
 if TYPE_CHECKING:
-    from sigmascope.diagnosis.ranking import Entry
+    pass
 
 Passes = Annotated[int, Parameter(validator=Number(lte=LARGEST))]  # the door says the rest
 
@@ -60,27 +60,24 @@ def rank(
             f"`rank` compares two or more designs, each named once, got {len(models)} names of "
             f"{len({*models})} designs. Name them one after the other."
         )
-    entries = [_entry(name, source) for name in models]
+    entries = []
+    for name in models:
+        opened, data = open_named(name, source)
+        if data.targets is None:
+            raise gate.Refusal(
+                f"Designs are ranked by what they learn, but `{data.name}` has no targets. Name "
+                "data that has them with `--data`."
+            )
+        entry = diagnosis.ranking.Entry(
+            name,
+            opened.module,
+            data.inputs,
+            data.targets,
+            loss_of(source.loss),
+            family(source),
+            batch_dim=source.batch_dim,
+        )
+        entries.append(entry)
     with gate.memory(source.memory):
         ranked = diagnosis.ranking.ranked_entries(entries, passes=passes, budget=allowed)
     return finish(presentation.Ranking(ranked), json=json)
-
-
-def _entry(name: str, source: Source) -> "Entry":
-    from sigmascope import diagnosis, gate
-
-    opened, data = open_named(name, source)
-    if data.targets is None:
-        raise gate.Refusal(
-            f"Designs are ranked by what they learn, but `{data.name}` has no targets. Name "
-            "data that has them with `--data`."
-        )
-    return diagnosis.ranking.Entry(
-        name,
-        opened.module,
-        data.inputs,
-        data.targets,
-        loss_of(source.loss),
-        family(source),
-        batch_dim=source.batch_dim,
-    )

@@ -1,6 +1,5 @@
 """`sigmascope reproduce`."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ from sigmascope.cli.options import Workers
 from sigmascope.cli.outputs import FOUND, HEALTHY, note, progress_bar, show
 
 if TYPE_CHECKING:
-    from sigmascope_experiments import Claim, Figure
+    from sigmascope_experiments import Figure
 
 _OUTCOMES = {True: "holds", False: "FAILS", None: "NOT TESTED"}
 
@@ -49,7 +48,11 @@ def reproduce(
     import sigmascope_experiments as experiments
 
     if figure is None and not everything:
-        show("\n\n".join(_listed(f) for f in experiments.FIGURES))
+        listed = []
+        for one in experiments.FIGURES:
+            cost = f"about {one.minutes:g} min" if one.minutes >= 1 else "less than a minute"
+            listed.append(f"{one.name}  ({cost} on 2 cores)\n  {one.says}")
+        show("\n\n".join(listed))
         return HEALTHY
     failed = False
     for one in experiments.FIGURES if everything else (_named(figure or ""),):
@@ -59,26 +62,17 @@ def reproduce(
             found = experiments.reproduce(
                 one, target, quick=quick, workers=workers, data=folder, progress=progress
             )
-        show("\n".join(_said(one, found.claims)))
+        said = [f"{one.name}: {one.says}"]
+        said += [f"  {_OUTCOMES[c.holds]}  {c.says}: {c.found}" for c in found.claims]
+        open_ones = sum(c.holds is None for c in found.claims)
+        tested = f"{len(found.claims) - open_ones} of {len(found.claims)} claims tested"
+        said.append(f"  {tested}{'; this size cannot tell the others' if open_ones else ''}")
+        show("\n".join(said))
         if found.picture is None:
             note("For a plot: pip install 'sigmascope[figures]', and say the same again.")
         note(f"Wrote {target}")
         failed |= found.failed
     return FOUND if failed else HEALTHY
-
-
-def _listed(figure: "Figure") -> str:
-    cost = f"about {figure.minutes:g} min" if figure.minutes >= 1 else "less than a minute"
-    return f"{figure.name}  ({cost} on 2 cores)\n  {figure.says}"
-
-
-def _said(figure: "Figure", claims: "tuple[Claim, ...]") -> Iterator[str]:
-    yield f"{figure.name}: {figure.says}"
-    for claim in claims:
-        yield f"  {_OUTCOMES[claim.holds]}  {claim.says}: {claim.found}"
-    open_ones = sum(c.holds is None for c in claims)
-    tested = f"{len(claims) - open_ones} of {len(claims)} claims tested"
-    yield f"  {tested}{'; this size cannot tell the others' if open_ones else ''}"
 
 
 def _named(name: str) -> "Figure":

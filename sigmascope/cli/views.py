@@ -35,7 +35,7 @@ def view(
         port: Where to serve the page; a free port if not given.
         html: Write the page of what there is now as one file, and end.
     """
-    from sigmascope import gate
+    from sigmascope import gate, store
     from sigmascope.watching import live
 
     files = [file for file in (run, other) if file is not None]
@@ -46,23 +46,16 @@ def view(
         wrote(live.written(html, files))
         return HEALTHY
     for file in files:
-        _require_followable(file)
-    with live.Server(files, port=port) as server:
-        note(f"{server.url} shows {' and '.join(map(str, files))}; Ctrl-C ends it.")
-        server.serve()
-    return HEALTHY
-
-
-def _require_followable(file: Path) -> None:
-    """Refuse what will never be a run file; say what is waited for."""
-    from sigmascope import gate, store
-
-    if not os.path.lexists(file):
-        if not file.name or not file.parent.is_dir():
+        if os.path.lexists(file):
+            store.since(file, most=1)  # refuses what will never be a run file
+        elif file.name and file.parent.is_dir():
+            note(f"There is no {file} yet; it is waited for.")
+        else:
             raise gate.Refusal(
                 f"`view` needs a run file, or a place where one will be; {file} cannot be one, for "
                 "there is no such folder. Name the file that training writes."
             )
-        note(f"There is no {file} yet; it is waited for.")
-        return
-    store.since(file, most=1)
+    with live.Server(files, port=port) as server:
+        note(f"{server.url} shows {' and '.join(map(str, files))}; Ctrl-C ends it.")
+        server.serve()
+    return HEALTHY
