@@ -159,13 +159,13 @@ def trajectories(cells: Iterable[tuple[Any, ...]]) -> Mapping[Key, Trajectory]:
     found: dict[Key, dict[int, tuple[Any, ...]]] = {}
     for row in cells:
         found.setdefault(Key(*(row[i] for i in key)), {})[row[0]] = tuple(row[i] for i in rest)
-    return {key: _ordered(rows) for key, rows in found.items()}
-
-
-def _ordered(rows: Mapping[int, tuple[Any, ...]]) -> Trajectory:
-    steps = sorted(rows)
-    numbers = np.array([rows[s][:3] for s in steps], float).T
-    return Trajectory(np.array(steps, float), numbers, tuple(rows[s][3:] for s in steps))
+    ordered = {}
+    for what, rows in found.items():
+        steps = sorted(rows)
+        numbers = np.array([rows[s][:3] for s in steps], float).T
+        hows = tuple(rows[s][3:] for s in steps)
+        ordered[what] = Trajectory(np.array(steps, float), numbers, hows)
+    return ordered
 
 
 def on_common_steps(a: Trajectory, b: Trajectory) -> tuple[Trajectory, Trajectory, bool]:
@@ -355,7 +355,10 @@ def part(first: Run, second: Run) -> Parting:
     Raises:
         Damaged: If one of the files is.
     """
-    both = [_read(run) for run in (first, second)]
+    both = [
+        {key: t for key, t in trajectories(run.cells("readings")).items() if key.site != OWN}
+        for run in (first, second)
+    ]
     a, b = both
     common = {key: on_common_steps(a[key], b[key]) for key in a if key in b}
     tests = sum(max(0, len(x.steps) - 1) for x, _, _ in common.values())
@@ -363,6 +366,8 @@ def part(first: Run, second: Run) -> Parting:
     sites = [{key.site for key in found} for found in both]
     only = (tuple(_only(a, sites[1])), tuple(_only(b, sites[0])))
     apart = [key for key in {*a} ^ {*b} if key.site in sites[0] & sites[1]]
+    one, other = ({w.name: w.value for w in run.about()} for run in (first, second))
+    unlike = (name for name in {**one, **other} if one.get(name) != other.get(name))
     return Parting(
         runs=(str(first.path), str(second.path)),
         steps=(_last(a), _last(b)),
@@ -375,16 +380,11 @@ def part(first: Run, second: Run) -> Parting:
         unjudged=sum(len(x.steps) < 2 for x, _, _ in common.values()),
         only=only,
         unmatched=len(apart),
-        settings=tuple(_settings(first, second)),
+        settings=tuple(Setting(name, one.get(name), other.get(name)) for name in unlike),
         alarms=_alarms(first, second),
         losses=(_loss(a)[0], _loss(b)[0]),
         loss_steps=(_loss(a)[1], _loss(b)[1]),
     )
-
-
-def _read(run: Run) -> Mapping[Key, Trajectory]:
-    found = trajectories(run.cells("readings"))
-    return {key: t for key, t in found.items() if key.site != OWN}
 
 
 def _only(one: Mapping[Key, Trajectory], others: set[str]) -> Iterator[str]:
@@ -438,13 +438,6 @@ def _parted(key: Key, x: Trajectory, y: Trajectory, tests: int) -> Parted | None
         begin -= 1
     steps = int(x.steps[begin]), int(x.steps[seen])
     return Parted(*key, *steps, x.estimate(seen), y.estimate(seen), float(times[seen]))
-
-
-def _settings(first: Run, second: Run) -> Iterator[Setting]:
-    a, b = ({w.name: w.value for w in run.about()} for run in (first, second))
-    for name in {**a, **b}:
-        if a.get(name) != b.get(name):
-            yield Setting(name, a.get(name), b.get(name))
 
 
 def _alarms(first: Run, second: Run) -> tuple[tuple[AlarmSpan, ...], tuple[AlarmSpan, ...]]:

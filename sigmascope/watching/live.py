@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from sigmascope.gate import Closing, Refusal
-from sigmascope.quantities import Quantity, quantities
+from sigmascope.quantities import quantities
 from sigmascope.records.encoding import encoded
 from sigmascope.report.pages.html import (
     legible,
@@ -156,8 +156,15 @@ class History:
         ):
             panel = self.panels.setdefault((quantity, view, form), Panel())
             panel.add(self.sites.setdefault(site, len(self.sites)), step, tuple(numbers))
-        for step, _, *cells in fresh.rows.get("spectra", ()):
-            self._spectrum(step, cells)
+        for step, _, site, view, form, rows, cols, _how, _risk, sigma, *_ in fresh.rows.get(
+            "spectra", ()
+        ):
+            values = torch.from_numpy(np.frombuffer(sigma, "<f8").astype(float))
+            zeros = int((values == 0).sum())
+            found = self.spectra.setdefault((site, view, form), [])
+            if found and found[-1][0] >= step:  # it was filed before, as after a restart
+                found[:] = [other for other in found if other[0] < step]
+            found.append([step, [rows, cols], len(values), zeros, packed_spectrum(values)])
         self.about |= {name: value for _, _, name, value in fresh.rows.get("environment", ())}
         for _, _, site, _kind, depth, _parameters in fresh.rows.get("layers", ()):
             self.layers[site] = depth
@@ -171,12 +178,18 @@ class History:
     def state(self) -> dict[str, Any]:
         """All but the numbers."""
         spans = alarm_spans(self.findings)[-ALARMS:]
+        # looked at first: the gradient norm, or what is read most; last the loss
+        usual = lambda key: (
+            key[0] == "gradient norm",
+            key[0] != "loss",
+            len(self.panels[key].series),
+        )
         return {
             **{name: getattr(self, name) for name in ("name", "rows", "step", "time", "about")},
             "sites": list(self.sites),
             "ranks": [self._rank(site, i) for site, i in self.sites.items()],
             "panels": [_panel(key, panel) for key, panel in self.panels.items()],
-            "first": self._first(),
+            "first": key_of(*max(self.panels, key=usual)) if self.panels else None,
             "spectra": [
                 {"key": key_of(*key), "site": key[0], "rows": len(found)}
                 for key, found in self.spectra.items()
@@ -188,18 +201,6 @@ class History:
     def _rank(self, site: str, place: int) -> int:
         """Where a place stands: by its depth, or after all layers; what is no layer last."""
         return self.layers.get(site, 10**6 + place) if site[:1] != "(" else 10**9 + place
-
-    def _order(self, key: tuple[str, str, str]) -> int:
-        return self._rank(key[0], self.sites.get(key[0], len(self.sites)))
-
-    def _first(self) -> str | None:
-        """What is looked at first: the gradient norm, or what is read most; last the loss."""
-        usual = lambda key: (
-            key[0] == "gradient norm",
-            key[0] != "loss",
-            len(self.panels[key].series),
-        )
-        return key_of(*max(self.panels, key=usual)) if self.panels else None
 
     def told(self, *, note: str = "", trouble: str = "", reading: bool = False) -> Told:
         """What is said of the run above its curves.
@@ -214,6 +215,7 @@ class History:
             (panel for form, panel in losses if not form), losses[0][1] if losses else None
         )
         layers = sum(site in self.layers for site in self.sites)
+        order = lambda key: self._rank(key[0], self.sites.get(key[0], len(self.sites)))
         return Told(
             **{name: getattr(self, name) for name in ("name", "step", "time", "rows")},
             about=dict(self.about),  # as it is now: the history goes on
@@ -229,7 +231,7 @@ class History:
             panels={key_of(*key): _panel_title(*key) for key in self.panels},
             spectra={
                 key_of(*key): (key[0], " ".join(key[1:]).strip())
-                for key in sorted(self.spectra, key=self._order)
+                for key in sorted(self.spectra, key=order)
             },
         )
 
@@ -245,19 +247,6 @@ class History:
         at = np.linspace(0, len(found) - 1, SPECTRA).round().astype(int)
         return [found[i] for i in at]
 
-    def _spectrum(self, step: int, cells: list[Any]) -> None:
-        site, view, form, rows, cols, _how, _risk, sigma, *_ = cells
-        values = torch.from_numpy(np.frombuffer(sigma, "<f8").astype(float))
-        one = [step, [rows, cols], len(values), int((values == 0).sum()), packed_spectrum(values)]
-        found = self.spectra.setdefault((site, view, form), [])
-        # whether a step was filed before, as after a restart
-        found[:] = (
-            [other for other in found if other[0] < step]
-            if (bool(found) and found[-1][0] >= step)
-            else found
-        )
-        found.append(one)
-
 
 def names(paths: Sequence[Path]) -> list[str]:
     """What a page calls run files: by their names, or whole paths where these are the same."""
@@ -268,13 +257,18 @@ def names(paths: Sequence[Path]) -> list[str]:
 def _panel(key: PanelKey, panel: Panel) -> dict[str, Any]:
     """One quantity with its words."""
     quantity, _, form = key
-    known = quantities().get(quantity)
+    known, means = quantities().get(quantity), ""
+    if known:
+        says = known.says[:1].upper() + known.says[1:]
+        unit = known.unit and f"Unit: {known.unit}"
+        usual = known.healthy and f"Usual: {known.healthy}"
+        means = " ".join(f"{part}." for part in (says, unit, usual, known.source) if part)
     return {
         **{"key": key_of(*key), "quantity": quantity, "form": form, "rows": len(panel.series)},
         "title": _panel_title(*key),
         "unit": known.unit if known else "",
         "log": known is not None and known.scale == "log",
-        "means": _means(known) if known else "",
+        "means": means,
     }
 
 
@@ -282,13 +276,6 @@ def _panel_title(quantity: str, view: str, form: str) -> str:
     """Panels of one quantity are told apart by form and view."""
     other = ", ".join(filter(None, (form, "" if view == "watch" else view)))
     return f"{quantity} ({other})" if other else quantity
-
-
-def _means(known: Quantity) -> str:
-    says = known.says[:1].upper() + known.says[1:]
-    unit = known.unit and f"Unit: {known.unit}"
-    usual = known.healthy and f"Usual: {known.healthy}"
-    return " ".join(f"{part}." for part in (says, unit, usual, known.source) if part)
 
 
 # ------------------------------------------------------------------------------
@@ -413,16 +400,15 @@ def written(html: str | os.PathLike[str], runs: Sequence[Path]) -> Path:
     """
     named = zip(runs, names(runs), strict=True)
     found = [history(path, name) for path, name in named]
-    return run_page(html, [*map(_form, found)], [run.told() for run in found])
-
-
-def _form(run: History) -> dict[str, Any]:
-    panels, spectra = range(len(run.panels)), range(len(run.spectra))
-    return {
-        **run.state(),
-        "columns": [run.numbers(place) for place in panels],
-        "scrubbed": [run.scrubbed(place) for place in spectra],
-    }
+    states = [
+        {
+            **run.state(),
+            "columns": [run.numbers(place) for place in range(len(run.panels))],
+            "scrubbed": [run.scrubbed(place) for place in range(len(run.spectra))],
+        }
+        for run in found
+    ]
+    return run_page(html, states, [run.told() for run in found])
 
 
 # ------------------------------------------------------------------------------
@@ -467,7 +453,16 @@ class Server(Closing):
         try:
             self._http = _Http((LOOPBACK, port), handler)
         except OSError as error:
-            raise Refusal(_refusal(port, error)) from error
+            if error.errno == errno.EADDRINUSE:
+                what = "another program uses it"
+            elif error.errno == errno.EACCES:
+                what = "this user may not use it"
+            else:
+                what = error.strerror or str(error)
+            raise Refusal(
+                f"The page needs a port of {LOOPBACK} that is free; of {port} the system says that "
+                f"{what}. Name another with `--port`, or leave it out, and a free one is taken."
+            ) from error
         self.url = f"http://{LOOPBACK}:{self._http.server_address[1]}/"
         self._threads = [threading.Thread(target=self._follow, daemon=True)]
         self._threads[0].start()
@@ -576,16 +571,3 @@ def _count(word: str) -> int:
     if number < 0:
         raise ValueError(word)
     return number
-
-
-def _refusal(port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        what = "another program uses it"
-    elif error.errno == errno.EACCES:
-        what = "this user may not use it"
-    else:
-        what = error.strerror or str(error)
-    return (
-        f"The page needs a port of {LOOPBACK} that is free; of {port} the system says that {what}. "
-        "Name another with `--port`, or leave it out, and a free one is taken."
-    )

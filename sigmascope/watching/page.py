@@ -278,19 +278,18 @@ def _timeline(every: Sequence[tuple[Told, AlarmSpan]], several: bool) -> Html:
         lanes.setdefault((run.name, span.finding.name, span.finding.site), []).append((run, span))
     lines = []
     for (name, rule, site), spans in [*lanes.items()][-_LANES:]:
-        bars = [_bar(span, last) for _, span in spans]
+        bars = []
+        for _, span in spans:
+            ends = f"--begin: {span.begin}; --end: {last if span.end is None else span.end}"
+            tone = f"--tone: var(--{span.finding.severity})"
+            over = None if span.end is None else "over"
+            bars.append(element("i", class_=over, style=f"{ends}; {tone}"))
         when = ", ".join(_lasted(span) for _, span in spans)
         words = element(
             "span", rule, " · ", named(site), f" · {when}{f', {name}' if several else ''}"
         )
         lines.append(element("li", words, *bars, style=f"--begin: {spans[0][1].begin}"))
     return element("ol", *lines, class_="panel timeline", aria_label="Alarms over steps")
-
-
-def _bar(span: AlarmSpan, last: int) -> Html:
-    ends = f"--begin: {span.begin}; --end: {last if span.end is None else span.end}"
-    tone = f"--tone: var(--{span.finding.severity})"
-    return element("i", class_=None if span.end is None else "over", style=f"{ends}; {tone}")
 
 
 def _title(names: Sequence[str]) -> str:

@@ -38,11 +38,14 @@ def places(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[Place]:
         Refusal: If no optimizer trains a parameter of the model.
     """
     trainer = {id(p): o for o in optimizers for p in trained(o)}
+    named = (
+        (name.rpartition(".")[0] or WHOLE, p)
+        for name, p in model.named_parameters()
+        if id(p) in trainer and p.is_floating_point()
+    )
+    groups = groupby(named, key=lambda each: (each[0], trainer[id(each[1])]))
     found = [
-        Place(site, tuple(p for _, p in group), optimizer)
-        for (site, optimizer), group in groupby(
-            _named(model, trainer), key=lambda each: (each[0], trainer[id(each[1])])
-        )
+        Place(site, tuple(p for _, p in group), optimizer) for (site, optimizer), group in groups
     ]
     if not found:
         held = sum(len(list(trained(o))) for o in optimizers)
@@ -105,9 +108,3 @@ class Added:
                 why = f"{new} parameters came to an optimizer behind the start of this watch"
                 LOG.warning("sigmascope does not read norms of added parameters: %s", why)
                 yield Skipped(OWN, "norms of added parameters", why)
-
-
-def _named(model: nn.Module, trainer: dict[int, Optimizer]) -> Iterator[tuple[str, nn.Parameter]]:
-    for name, p in model.named_parameters():
-        if id(p) in trainer and p.is_floating_point():
-            yield name.rpartition(".")[0] or WHOLE, p

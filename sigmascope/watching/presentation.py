@@ -45,7 +45,12 @@ def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
         if more:
             table.add_row(Text(f"{more} (--whole lists them)", "dim"))
         yield from section("In order", table)
-        yield Text(f"times: {_measure(found)}", "dim")
+        limit = compact(found.limit, digits=3)
+        words = (
+            f"times: the mean difference of {found.window} readings, in standard errors that the "
+            f"runs' own changes from reading to reading explain; it counts above {limit}."
+        )
+        yield Text(words, "dim")
     sides = ((f"Only in {printable(name)}", i) for i, name in enumerate(found.runs))
     alarms = [(title, found.alarms[i]) for title, i in sides if found.alarms[i]]
     for title, spans in alarms:
@@ -59,12 +64,14 @@ def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
 def _headline(found: Parting) -> str:
     if not found.compared:
         return "The runs have no reading of the same quantity at the same place."
-    if not found.parted and _ends_apart(found):
-        return (
-            "Their last losses differ, and where they part does not show: of what both read, no "
-            "difference leaves what step-to-step variation explains."
-        )
     if not found.parted:
+        values = [loss.value for loss in found.losses if loss is not None]
+        gap = abs(values[0] - values[1]) if len(values) == 2 else 0.0
+        if gap > APART * max(map(abs, values), default=0.0):
+            return (
+                "Their last losses differ, and where they part does not show: of what both read, "
+                "no difference leaves what step-to-step variation explains."
+            )
         return "They do not part: no difference leaves what step-to-step variation explains."
     p = found.parted[0]
     sure = ", by which it is sure" if p.seen > p.step else ""
@@ -72,13 +79,6 @@ def _headline(found: Parting) -> str:
         f"They part at step {p.step}: {_what(p)} at {printable(p.site)} is "
         f"{measured(p.first)} and {measured(p.second)} at step {p.seen}{sure}."
     )
-
-
-def _ends_apart(found: Parting) -> bool:
-    first, second = found.losses
-    if first is None or second is None:
-        return False
-    return abs(first.value - second.value) > APART * max(abs(first.value), abs(second.value))
 
 
 def _what(p: Parted) -> str:
@@ -95,14 +95,6 @@ def _bits(found: Parting) -> str:
     place = f"{at.quantity} at {printable(at.site)}{more}"
     same = "No step is" if until is None else f"Until step {until} they are"
     return f"{same} bit for bit the same; step {found.differs_at} is not ({place})."
-
-
-def _measure(found: Parting) -> str:
-    return (
-        f"the mean difference of {found.window} readings, in standard errors that the runs' own "
-        "changes from reading to reading explain; it counts above "
-        f"{compact(found.limit, digits=3)}."
-    )
 
 
 def _alarms(spans: Sequence[AlarmSpan], screen: Screen) -> Table:

@@ -57,9 +57,13 @@ class Processes:
                 "`together=True` needs a group of processes, got none. Call "
                 "`torch.distributed.init_process_group` first, or leave `together` out."
             )
-        if not started or not (_is_shared(model) if together is None else together):
+        if not started:
             return cls()
         wrapper = next((m for m in within(model) if isinstance(m, DistributedDataParallel)), None)
+        if together is None:
+            together = wrapper is not None or is_sharded(model)
+        if not together:
+            return cls()
         group = _group(model, wrapper)
         nccl = torch.distributed.get_backend(group) == "nccl"
         device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
@@ -234,11 +238,6 @@ def within(model: nn.Module) -> Iterator[nn.Module]:
         yield from within(model.module)
     elif isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):  # `torch.compile`
         yield from within(inner)
-
-
-def _is_shared(model: nn.Module) -> bool:
-    wrapped = any(isinstance(each, DistributedDataParallel) for each in within(model))
-    return wrapped or is_sharded(model)
 
 
 def _group(model: nn.Module, wrapper: DistributedDataParallel | None) -> Any:

@@ -177,16 +177,12 @@ class RunFile:
     ) -> None:
         self._run = Run(path)
         self.last = max(self._run.steps(), default=0)
-        self._first = {
-            "about": dict(about),
-            "views": (WATCH,),
-            "layers": tuple(
-                Layer(name, type(module).__name__, i, _parameters(name, module))
-                for i, (name, module) in enumerate(layers(model).items())
-            )
-            if not any(True for _ in self._run.layers())
-            else (),
-        }
+        found = []
+        if not any(True for _ in self._run.layers()):
+            for i, (name, module) in enumerate(layers(model).items()):
+                own = tuple(f"{name}.{p}".removeprefix(".") for p, _ in module.named_parameters())
+                found.append(Layer(name, type(module).__name__, i, own))
+        self._first = {"about": dict(about), "views": (WATCH,), "layers": tuple(found)}
 
     def write(self, look: Look) -> None:
         """Append a look; it is in the file when this returns."""
@@ -218,19 +214,13 @@ def about_of(
         "budget": f"{budget:g} of the training time",
         "processes": str(processes),
     }
+    plain = (float, int, bool, tuple)
     for i, optimizer in enumerate(optimizers):
         name = "optimizer" if len(optimizers) == 1 else f"optimizer {i}"
-        words[name] = f"{type(optimizer).__name__}({_settings(optimizer)})"
+        defaults = optimizer.defaults.items()
+        settings = ", ".join(f"{k}={v}" for k, v in defaults if isinstance(v, plain))
+        words[name] = f"{type(optimizer).__name__}({settings})"
     return words
-
-
-def _settings(optimizer: Optimizer) -> str:
-    plain = (float, int, bool, tuple)
-    return ", ".join(f"{k}={v}" for k, v in optimizer.defaults.items() if isinstance(v, plain))
-
-
-def _parameters(name: str, module: nn.Module) -> tuple[str, ...]:
-    return tuple(f"{name}.{p}".removeprefix(".") for p, _ in module.named_parameters())
 
 
 def opened(

@@ -178,15 +178,13 @@ class Inputs:
         self._alarms.glance(step, Column(q.MEAN_SQUARE, [self._site], [value]))
         self._count += 1
         far = self._count > KNOWN and abs(x - self._level) > FAR
-        self.next = step + 2 if far else step + 1 + self._apart(buckets)
+        paid = buckets.step_seconds * self._budget
+        apart = min(max(EVERY, math.ceil(2 * self._cost / paid)), LEAST) if paid else EVERY
+        self.next = step + 2 if far else step + 1 + apart
         if far and not hurry(step, READ_BY):
             return False
         self._level += (1.0 if far else max(WEIGHT, 1 / self._count)) * (x - self._level)
         return far
-
-    def _apart(self, buckets: Buckets) -> int:
-        paid = buckets.step_seconds * self._budget
-        return min(max(EVERY, math.ceil(2 * self._cost / paid)), LEAST) if paid else EVERY
 
 
 # ------------------------------------------------------------------------------

@@ -119,7 +119,13 @@ class Alarms:
             bell.sure, bell.calm = 0, bell.calm + 1
             if bell.rung and bell.calm >= rule.rest:
                 ended, bell.rung = bell.rung, None
-                return [_over(ended, bell.since, step)]
+                began = f"what began at step {bell.since} at {ended.site}"
+                says = f"Over at step {step}: {began} is as usual again."
+                name = ended.name + OVER
+                note = replace(
+                    ended, name=name, severity="note", evidence=(), says=says, remedies=()
+                )
+                return [note]
         return []
 
     def _finding(self, rule: AlarmRule, sign: Sign) -> Finding:
@@ -131,10 +137,3 @@ class Alarms:
         return Finding(
             rule.name, sign.site, rule.severity, evidence, sign.says, rule.source, rule.remedies
         )
-
-
-def _over(ended: Finding, since: int, step: int) -> Finding:
-    says = f"Over at step {step}: what began at step {since} at {ended.site} is as usual again."
-    return replace(
-        ended, name=ended.name + OVER, severity="note", evidence=(), says=says, remedies=()
-    )

@@ -139,12 +139,10 @@ class Deviation(AlarmRule):
         if self.score:
             found.append(sign * track.score / self.score)
         if self.beyond is not None and sign * (track.value - self.beyond) < 0:
-            found.append(0.9 if self._near(track) else 0.0)
+            value, beyond = track.value, self.beyond
+            near = value > 0.8 * beyond if self.up else value < 1.25 * beyond
+            found.append(0.9 if near else 0.0)
         return min(found)
-
-    def _near(self, track: Track) -> bool:
-        assert self.beyond is not None
-        return track.value > 0.8 * self.beyond if self.up else track.value < 1.25 * self.beyond
 
     def _says(self, track: Track) -> str:
         assert track.last is not None

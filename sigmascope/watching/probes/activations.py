@@ -182,10 +182,6 @@ def _share(sums: Tensor) -> float:
     return part / whole if whole else math.nan
 
 
-def _dead(alive: Tensor) -> float:
-    return float((alive == 0).double().mean())
-
-
 def _variation(sums: Tensor) -> float:
     """Of rows, from their sum, their squared norm and their number."""
     *_, size, count = sums.tolist()
@@ -211,7 +207,7 @@ def _drift(sums: Tensor) -> float:
 
 READ: Mapping[str, Callable[[Tensor], float]] = {
     q.MEAN_SQUARE: _share,
-    q.DEAD_UNITS: _dead,
+    q.DEAD_UNITS: lambda alive: float((alive == 0).double().mean()),
     q.RELATIVE_VARIATION: _variation,
     q.SATURATED_SHARE: _share,
     q.STATISTICS_DRIFT: _drift,

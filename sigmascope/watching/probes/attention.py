@@ -261,20 +261,18 @@ class _Heard(TorchFunctionMode):
         if torch.compiler.is_compiling():
             return out
         if func in ENTROPIES and _inside():
-            self._hear(ENTROPIES[func], out, args, kwargs)
+            start = self._probe.clock()
+            try:
+                with torch.no_grad():
+                    mine = [_mine(value) for value in (out, *args)]
+                    more = {name: _mine(value) for name, value in kwargs.items()}
+                    entropy = ENTROPIES[func](*mine, **more)
+                if entropy is not None:
+                    self._probe.hear(entropy)
+            except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
+                self._probe.failed(error)
+            self._probe.spent(self._probe.clock() - start)
         return out
-
-    def _hear(self, of: Any, out: Any, args: Any, kwargs: Any) -> None:
-        start = self._probe.clock()
-        try:
-            with torch.no_grad():
-                mine = [_mine(value) for value in (out, *args)]
-                entropy = of(*mine, **{name: _mine(value) for name, value in kwargs.items()})
-            if entropy is not None:
-                self._probe.hear(entropy)
-        except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
-            self._probe.failed(error)
-        self._probe.spent(self._probe.clock() - start)
 
 
 def _inside() -> bool:

@@ -100,7 +100,12 @@ class Balances(Probe):
         mine = {id(p): p.detach() for pair in self._pairs for p in (*pair.below, pair.above)}
         norms = FOREACH._foreach_norm([*mine.values()], 2, torch.float64) if mine else []
         squares = dict(zip(mine, (float(n) ** 2 for n in norms), strict=True))
-        rows = [_row(pair, squares) for pair in self._pairs]
+        rows = []  # squared norms of both sides, and what decay changes their balance by in a step
+        for pair in self._pairs:
+            decays, above = _decays(pair) or {}, squares[id(pair.above)]
+            taken = sum(decays[id(p)] * squares[id(p)] for p in pair.below)
+            below = sum(squares[id(p)] for p in pair.below)
+            rows.append((below, above, 2 * (decays[id(pair.above)] * above - taken)))
         return torch.tensor(rows, dtype=torch.float64).flatten() / self._processes.count
 
     def read(self, total: Tensor) -> Iterator[Found]:
@@ -176,14 +181,6 @@ def _agree(pair: _Pair) -> bool | None:
     if not math.isfinite(size) or gap > APART * size:
         return False if math.isfinite(size) else None
     return True if gap <= NEAR * size and abs(above) >= LARGE * size else None
-
-
-def _row(pair: _Pair, squares: Mapping[int, float]) -> tuple[float, float, float]:
-    """Squared norms of both sides, and what decay changes their balance by in a step."""
-    decays, above = _decays(pair) or {}, squares[id(pair.above)]
-    taken = sum(decays[id(p)] * squares[id(p)] for p in pair.below)
-    below = sum(squares[id(p)] for p in pair.below)
-    return below, above, 2 * (decays[id(pair.above)] * above - taken)
 
 
 def _followed(

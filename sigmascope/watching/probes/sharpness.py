@@ -121,7 +121,11 @@ class Sharpness(Probe):
 
     def local(self) -> Tensor:
         """Measured here: every process has the same weights and the same probe batch."""
-        self._found = list(self._measured())
+        probe = self._probe
+        subject = Subject(self._model, probe.batch, targets=probe.targets, loss=probe.loss)
+        curved = subject.curvature("hessian")
+        with curved.held():
+            self._found = list(self._of(curved))
         self._turn += 1
         return nothing()
 
@@ -129,15 +133,13 @@ class Sharpness(Probe):
         found, self._found = self._found, []
         yield from found
 
-    def _measured(self) -> Iterator[Found]:
-        probe = self._probe
-        subject = Subject(self._model, probe.batch, targets=probe.targets, loss=probe.loss)
-        curved = subject.curvature("hessian")
-        with curved.held():
-            yield from self._of(curved)
-
     def _of(self, curved: Curvature) -> Iterator[Found]:
-        spans = _spans(self._model, curved.parameters)
+        parameters = dict(self._model.named_parameters())
+        at, spans = 0, {}
+        for name in curved.parameters:
+            size = parameters[name].numel()
+            spans[name] = slice(at, at + size)
+            at += size
         sites = [WHOLE, self._places[self._turn % len(self._places)].site]
         optimizers: dict[Optimizer, None] = {p.optimizer: None for p in self._places}
         found = {
@@ -147,7 +149,6 @@ class Sharpness(Probe):
             for p in group["params"]
         }
         rates = {key: rate for key, rate in found.items() if rate is not None}
-        parameters = dict(self._model.named_parameters())
         for site in dict.fromkeys(sites):
             mine = {n for n in spans if site in (WHOLE, n.rpartition(".")[0] or WHOLE)}
             chosen = {n: rates.get(id(parameters[n])) for n in mine}
@@ -176,7 +177,8 @@ class Sharpness(Probe):
             if size <= FLOOR:
                 break
             basis.append(v / size)
-            product = _times(operator, scale * basis[-1])
+            scaled = (scale * basis[-1])[:, None].to(operator.like.device, operator.like.dtype)
+            product = operator.apply(scaled)[:, 0].double().cpu()
             images.append(scale * product)
             v = images[-1]
         if not basis:
@@ -188,22 +190,8 @@ class Sharpness(Probe):
         return float(values[-1])
 
 
-def _times(operator: Operator, v: Tensor) -> Tensor:
-    like = operator.like
-    return operator.apply(v[:, None].to(like.device, like.dtype))[:, 0].double().cpu()
-
-
 def _how() -> str:
     return f"ritz value of {PRODUCTS} products from the last vector, a lower bound"
-
-
-def _spans(model: nn.Module, names: Sequence[str]) -> dict[str, slice]:
-    parameters, at, spans = dict(model.named_parameters()), 0, {}
-    for name in names:
-        size = parameters[name].numel()
-        spans[name] = slice(at, at + size)
-        at += size
-    return spans
 
 
 def _scale(size: int, spans: dict[str, slice], rates: dict[str, Rate | None]) -> Tensor:

@@ -204,19 +204,17 @@ class WeightSpectra(Probe):
             value = 0.0 if sums.is_finite(checked) else math.nan
             yield Column(q.SPECTRAL_NORM, [self._site], [value], form="matrix")
             return
-        if matrix is not None:
-            s = self._of_matrix(matrix)
-        else:
+        if matrix is None:
             assert self._shards is not None
             s = self._shards.spectrum(total)
+        elif min(self._shape) <= FULL:
+            s = spectrum(matrix)
+        else:
+            shape = {"block": BLOCK, "steps": STEPS, "count": LEADING}
+            leading = krylov.leading(matrix, **shape, vectors=0, generator=self._generator)
+            s = leading.spectrum
         yield from self._columns(s, matrix)
         yield SiteSpectrum(self._site, q.WATCH, "matrix", s)
-
-    def _of_matrix(self, matrix: Tensor) -> Spectrum:
-        if min(self._shape) <= FULL:
-            return spectrum(matrix)
-        shape = {"block": BLOCK, "steps": STEPS, "count": LEADING}
-        return krylov.leading(matrix, **shape, vectors=0, generator=self._generator).spectrum
 
     def _columns(self, s: Spectrum, matrix: Tensor | None) -> Iterator[Column]:
         wanted = [q.SPECTRAL_NORM, q.STABLE_RANK]
