@@ -397,7 +397,14 @@ def deficient(facts: Facts) -> Iterator[Finding]:
         if r.estimate.high <= POOR * min(m.shape) and m.form != "product" and min(m.shape) > 2
     ]
     known = {m.site for m, _ in found}
-    found += [pair for pair in _rounded(facts) if pair[0].site not in known]
+    levels = facts.readings.get(q.NOISE_LEVEL, {})
+    for m, r in facts.of(q.SPIKES):  # whose bulk is no more than rounding to the format leaves
+        norm, level = facts.value(q.FROBENIUS_NORM, m), levels.get(m.site)
+        unit = ROUNDING.get(m.dtype)
+        if norm and level and unit and r.estimate.value <= POOR * min(m.shape):
+            rms = norm / math.sqrt(m.rows * m.cols)
+            if level.estimate.high <= unit * rms and m.site not in known:
+                found.append((m, r))
     yield from told(
         LOW_RANK,
         "note",
@@ -405,18 +412,6 @@ def deficient(facts: Facts) -> Iterator[Finding]:
         "the rank is at most half of what the shape allows, to the precision of the numbers.",
         "Store them as two factors: nothing is lost.",
     )
-
-
-def _rounded(facts: Facts) -> Iterator[tuple[Matrix, Reading]]:
-    """Matrices whose bulk is no more than what rounding to their format leaves."""
-    levels = facts.readings.get(q.NOISE_LEVEL, {})
-    for matrix, reading in facts.of(q.SPIKES):
-        norm, level = facts.value(q.FROBENIUS_NORM, matrix), levels.get(matrix.site)
-        unit = ROUNDING.get(matrix.dtype)
-        if norm and level and unit and reading.estimate.value <= POOR * min(matrix.shape):
-            rms = norm / math.sqrt(matrix.rows * matrix.cols)
-            if level.estimate.high <= unit * rms:
-                yield matrix, reading
 
 
 NOISE_ONLY = Kind(
@@ -514,7 +509,7 @@ def copies(facts: Facts) -> Iterator[Finding]:
         "Layers that began as copies differ after training; where they should not be equal, "
         "look at how the checkpoint was put together.",
     ):
-        names = "; ".join(r.site + _how(r) + _factor(facts, r.site) for r in found[:3])
+        names = "; ".join(r.site + _how(facts, r) for r in found[:3])
         exact = f"{same or 'none'} of them exactly"
         says = f"{len(found)} matrices are copies of others, {exact}: {names}."
         if len(found) == 1:
@@ -522,21 +517,20 @@ def copies(facts: Facts) -> Iterator[Finding]:
         yield replace(finding, says=says)
 
 
-def _how(reading: Reading) -> str:
-    """How a copy lies, where not as the first."""
+def _how(facts: Facts, reading: Reading) -> str:
+    """How a copy lies, where not as the first, and how many times as large the second is.
+
+    The factor is told where it shows in three digits.
+    """
     words = ["transposed"] * (reading.form == "turned")
     words += ["of the opposite sign"] * (reading.estimate.high < 0)
-    return f" ({', '.join(words)})" if words else ""
-
-
-def _factor(facts: Facts, site: str) -> str:
-    """How many times as large the second of a pair is, where that shows in three digits."""
+    how = f" ({', '.join(words)})" if words else ""
     sizes = facts.readings.get(q.FROBENIUS_NORM, {})
-    one, other = (sizes.get(name) for name in site.split(" = "))
+    one, other = (sizes.get(name) for name in reading.site.split(" = "))
     if one is None or other is None or not one.estimate.value:
-        return ""
+        return how
     factor = f"{other.estimate.value / one.estimate.value:.3g}"
-    return "" if factor == "1" else f" ({factor} times as large)"
+    return how if factor == "1" else f"{how} ({factor} times as large)"
 
 
 # ------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The door: a whole program in, a diagnosis out."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -198,18 +198,14 @@ def _examined(
     if known.unread:
         gap = Skipped("(loss)", "the loss of the program", known.unread)
         measured = replace(measured, skipped=(*measured.skipped, gap))
-    settings = _settings(program, known, recipe)
+    settings = ""
+    if recipe is not None:
+        epochs = "" if program.epochs is None else f", {program.epochs:g} epochs"
+        settings = f"{recipe.says()}, batches of {known.size}{epochs}"
     about = {"loss": getattr(known.loss, "__name__", type(known.loss).__name__)}
     about = (about if "loss" in task else {}) | ({"training": settings} if settings else {})
     measured = survey.named(measured, {**measured.about, **about})
     return Diagnosis(measured, judge(measured), settings, program)
-
-
-def _settings(program: Program, known: Opened, recipe: Recipe | None) -> str:
-    if recipe is None:
-        return ""
-    epochs = "" if program.epochs is None else f", {program.epochs:g} epochs"
-    return f"{recipe.says()}, batches of {known.size}{epochs}"
 
 
 def _trained(
@@ -218,7 +214,17 @@ def _trained(
     """The profile with what training at the user's settings showed, or why it did not."""
     if recipe is None:  # of which the report says that nothing was heard
         return measured
-    items: list[Item] = [*_of_the_loss(program.loss), *order_items(program.data)]
+    items: list[Item] = []
+    loss = program.loss
+    own = loss.named_parameters() if isinstance(loss, nn.Module) else ()
+    trained = [name for name, p in own if p.requires_grad]
+    if trained:  # copies do without
+        why = (
+            f"copies are trained with `{trained[0]}` as it is: make the loss a part of the model, "
+            "and its output the loss, if the program trains it"
+        )
+        items.append(Skipped("(loss)", "training of the loss's own weights", why))
+    items += order_items(program.data)
     items += [Skipped("(optimizer)", *why) for why in unfollowed(program.optimizer, program.model)]
     if not isinstance(known.task.get("targets"), Tensor):
         items.append(Skipped("(training)", "training", "no targets were given that it could fit"))
@@ -245,18 +251,6 @@ def _trained(
         skipped=(*measured.skipped, *(i for i in items if isinstance(i, Skipped))),
         views=(*measured.views, "training"),
     )
-
-
-def _of_the_loss(loss: Any) -> Iterator[Item]:
-    """What copies do without: weights that a loss has of its own."""
-    own = loss.named_parameters() if isinstance(loss, nn.Module) else ()
-    trained = [name for name, p in own if p.requires_grad]
-    if trained:
-        why = (
-            f"copies are trained with `{trained[0]}` as it is: make the loss a part of the model, "
-            "and its output the loss, if the program trains it"
-        )
-        yield Skipped("(loss)", "training of the loss's own weights", why)
 
 
 def unseen_of(program: Program, known: Opened) -> TrainingSamples | None:

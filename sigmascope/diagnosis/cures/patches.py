@@ -202,7 +202,13 @@ class _Editor:
 
     def written(self) -> str:
         """The source with all changes."""
-        self._put_behind()
+        if self._behind:  # lines that change the model, where it was made
+            made = [s for s in self._body if assigns(s, self._model())]
+            here = made[-1] if made else self._statement
+            row = (here.end_lineno or here.lineno) if made else here.lineno - 1
+            at, indent = self._starts[row], " " * here.col_offset
+            text = "".join(f"{indent}{line}\n" for line in self._behind)
+            self._edits.append((at, at, text))
         raw = self._source.encode()
         new = " ".join(text for _, _, text in self._edits)
         for start, end, text in sorted(self._edits, reverse=True):
@@ -278,17 +284,6 @@ class _Editor:
             self._behind.insert(0, f"model = {self._text(model)}")
             self._replace(model, "model")
         return "model"
-
-    def _put_behind(self) -> None:
-        """Lines that change the model, where it was made."""
-        if not self._behind:
-            return
-        made = [s for s in self._body if assigns(s, self._model())]
-        here = made[-1] if made else self._statement
-        indent = " " * here.col_offset
-        at = self._starts[here.end_lineno or here.lineno] if made else self._starts[here.lineno - 1]
-        text = "".join(f"{indent}{line}\n" for line in self._behind)
-        self._edits.append((at, at, text))
 
     def _assigned(self, value: ast.expr | None) -> ast.expr | None:
         """What a name was assigned, once; anything else as it is."""

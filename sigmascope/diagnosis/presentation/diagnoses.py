@@ -197,8 +197,13 @@ def _trials(found: RemedyTrials, _: Screen) -> Iterator[Part]:
     yield Text("Remedies, each applied to a copy and measured again, the best first", "bold")
     titles = ("remedy", "fits", "last partic. ratio", "cured", "left or new")
     table = grid(*titles, fold=True)
-    for treatment in found.treatments:
-        table.add_row(*_row(treatment))
+    for t in found.treatments:
+        series = [layer_values(p, q.PARTICIPATION_RATIO, "samples") for p in (t.before, t.after)]
+        ends = " → ".join(compact(ratios[-1]) if ratios else "–" for ratios in series)
+        causes = {f.name for f in t.found_before if not f.follows}
+        cured = "\n".join(name for name in t.cured if name in causes) or "–"
+        left = "\n".join(f"{f.name} ({f.severity})" for f in t.found_after if not f.follows) or "–"
+        table.add_row(t.remedy.name, _chances(t), ends, cured, left)
     yield table
     if found.declined:
         why = Table.grid(padding=(0, 2))
@@ -212,15 +217,6 @@ def _trials(found: RemedyTrials, _: Screen) -> Iterator[Part]:
             f"end {measured(effect.as_is)} as they are, {measured(effect.uncentred)} without "
             f"centring, {measured(effect.removed)} without them."
         )
-
-
-def _row(t: Treatment) -> tuple[str, ...]:
-    ratios = [layer_values(p, q.PARTICIPATION_RATIO, "samples")[-1:] for p in (t.before, t.after)]
-    ends = " → ".join(compact(r[0]) if r else "–" for r in ratios)
-    causes = {f.name for f in t.found_before if not f.follows}
-    cured = "\n".join(name for name in t.cured if name in causes) or "–"
-    left = "\n".join(f"{f.name} ({f.severity})" for f in t.found_after if not f.follows) or "–"
-    return t.remedy.name, _chances(t), ends, cured, left
 
 
 def _chances(treatment: Treatment) -> str:

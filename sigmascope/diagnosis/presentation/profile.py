@@ -56,8 +56,13 @@ def sparklines_grid(profile: Profile, screen: Screen) -> Table | None:
     """One line of blocks per quantity over the layers, with its ends; None without curves."""
     heads = ("first", "last", "least", "most", "scale")
     table = grid("", "", *heads, right=heads)
+    layers = sorted(profile.layers, key=lambda layer: layer.depth)
     for column in q.columns():
-        line = _line(profile, column)
+        found = _by_site(profile, column)
+        of_weights = column.views[0] == "weights"
+        sites = [s for p in layers for s in (p.parameters if of_weights else (p.site,))]
+        places = dict.fromkeys(sites) or [site for site in found if site != OUTPUT]
+        line = [found[site].estimate.value if site in found else None for site in places]
         values = [v for v in line if v is not None]
         if len(values) > 1:
             blocks = sparkline(line, width=max(8, screen.width - 68))
@@ -73,7 +78,11 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
     if not profile.layers or not found:
         return None
     places = _rows(profile, keep, whole=screen.whole)
-    sizes = _sizes(profile)
+    sizes = {  # the largest rank that the representation read by each layer can have
+        s.site: min(s.spectrum.shape)
+        for s in profile.spectra
+        if (s.view, s.form) == ("representations", "samples")
+    }
     cells = {
         place.site: [_cell(found[c], place, c, sizes) for c in found]
         for place in places
@@ -96,7 +105,9 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
 def _fitting(rows: list[list[str]], sites: list[str], width: int) -> tuple[int, int]:
     """How many quantities leave room for the names of layers, and how much they leave."""
     wanted = min(_NAME, max(len(printable(site)) for site in sites))
-    free = lambda count: width - 5 - _taken([row[:count] for row in rows])
+    columns_of = lambda count: zip(*(row[:count] for row in rows), strict=True)
+    taken = lambda count: sum(2 + max(map(len, column)) for column in columns_of(count))
+    free = lambda count: width - 5 - taken(count)
     count = next((n for n in range(len(rows[0]), 0, -1) if free(n) >= wanted), 1)
     return count, max(free(count), _LEAST)
 
@@ -108,22 +119,6 @@ def _by_site(profile: Profile, column: q.Quantity) -> dict[str, Reading]:
         if r.site not in chosen or _order(r) < _order(chosen[r.site]):
             chosen[r.site] = r
     return chosen
-
-
-def _line(profile: Profile, column: q.Quantity) -> list[float | None]:
-    """The quantity at every layer or weight, in order; None where it was not measured."""
-    found = _by_site(profile, column)
-    layers = sorted(profile.layers, key=lambda layer: layer.depth)
-    sites = [
-        s for p in layers for s in (p.parameters if column.views[0] == "weights" else (p.site,))
-    ]
-    places = dict.fromkeys(sites) or [site for site in found if site != OUTPUT]
-    return [found[site].estimate.value if site in found else None for site in places]
-
-
-def _taken(rows: Sequence[Sequence[str]]) -> int:
-    """Columns of the terminal that these rows of cells need."""
-    return sum(2 + max(map(len, column)) for column in zip(*rows, strict=True))
 
 
 def _order(r: Reading) -> int:
@@ -161,15 +156,6 @@ def _cell(
     if column.name == q.MATRIX_RANK and place.site in sizes:
         return f"{counted(estimates[0])}/{sizes[place.site]}"
     return within(estimates[0])
-
-
-def _sizes(profile: Profile) -> dict[str, int]:
-    """The largest rank that the representation read by each layer can have."""
-    return {
-        s.site: min(s.spectrum.shape)
-        for s in profile.spectra
-        if (s.view, s.form) == ("representations", "samples")
-    }
 
 
 # ------------------------------------------------------------------------------
@@ -220,7 +206,14 @@ def skipped_grid(profile: Profile, screen: Screen) -> Table | None:
 
 def violations(profile: Profile) -> tuple[str, ...]:
     """One line per site at which a theorem was contradicted: a bug, or a tacit assumption."""
-    return tuple(_violation(c) for c in profile.checks if c.verdict is Verdict.VIOLATED)
+    lines = []
+    for c in profile.checks:
+        if c.verdict is Verdict.VIOLATED:
+            assert c.measured is not None  # a violated theorem has been asked for both
+            assert c.limit is not None
+            sides = f"{measured(c.measured)} is not {c.sense} {measured(c.limit)}"
+            lines.append(f"{printable(c.theorem)} is violated at {printable(c.site)}: {sides}")
+    return tuple(lines)
 
 
 def _by_theorem(profile: Profile) -> dict[str, list[Check]]:
@@ -228,13 +221,6 @@ def _by_theorem(profile: Profile) -> dict[str, list[Check]]:
     for check in profile.checks:
         groups.setdefault(check.theorem, []).append(check)
     return groups
-
-
-def _violation(check: Check) -> str:
-    assert check.measured is not None  # a violated theorem has been asked for both
-    assert check.limit is not None
-    sides = f"{measured(check.measured)} is not {check.sense} {measured(check.limit)}"
-    return f"{printable(check.theorem)} is violated at {printable(check.site)}: {sides}"
 
 
 # ------------------------------------------------------------------------------
@@ -294,25 +280,21 @@ def _profile(
         yield from ([""] if findings else [])
         yield Text(f"Not looked at: {printable('; '.join(seen.unseen))}.")
     sites = frozenset(f.site for f in findings)
+    theorems: list[Part | None] = [checks_grid(profile)]
+    if profile.checks and (silent := inapplicable(profile)):
+        theorems.append(Text(silent, "dim"))
+    theorems += (Text(line, "bold red") for line in violations(profile))
     for title, inside in (
         ("Training", [*training_parts(profile)]),
         ("Over depth", [sparklines_grid(profile, screen)]),
         ("Layers", [layers_grid(profile, sites, screen)]),
         ("Balances", [readings_grid(profile, "balances", screen)]),
         ("Bottleneck", [readings_grid(profile, "bottleneck", screen)]),
-        ("Theorems", [*_theorems(profile)]),
+        ("Theorems", theorems),
         ("Not measured", [skipped_grid(profile, screen)]),
     ):
         shown = [part for part in inside if part is not None]
         yield from section(title, *shown) if shown else ()
-
-
-def _theorems(profile: Profile) -> Iterator[Part | None]:
-    """Those that said something of this model, and how many did not."""
-    yield checks_grid(profile)
-    if profile.checks and (words := inapplicable(profile)):
-        yield Text(words, "dim")
-    yield from (Text(line, "bold red") for line in violations(profile))
 
 
 def readings_grid(profile: Profile, view: View, screen: Screen) -> Table | None:

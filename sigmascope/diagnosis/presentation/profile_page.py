@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -128,15 +128,11 @@ def _views(readings: Sequence[Reading], depth: Mapping[str, int]) -> Iterator[di
     for view in q.EVERY:
         own = [r for r in readings if r.view == view]
         if placed := [r for r in own if r.site in depth]:
-            forms = _forms(r.form for r in own)
+            every = [*dict.fromkeys(r.form for r in own)]
+            apart = [form for form in every if form not in _COMMON]
+            forms = sorted(apart, key=lambda form: form not in _FIRST) or every[:1]
             panels = ({"form": form, "panels": [*_panels(placed, form)]} for form in forms)
             yield {"view": view, "forms": list(panels)}
-
-
-def _forms(forms: Iterable[str]) -> list[str]:
-    every = list(dict.fromkeys(forms))
-    own = [form for form in every if form not in _COMMON]
-    return sorted(own, key=lambda form: form not in _FIRST) or every[:1]
 
 
 def _panels(readings: Sequence[Reading], form: str) -> Iterator[dict[str, Any]]:
@@ -167,21 +163,19 @@ def _readings(readings: Sequence[Reading], sites: Places[str]) -> dict[str, Any]
 
 def _theorems(checks: Sequence[Check], sites: Places[str]) -> Iterator[dict[str, Any]]:
     """Where each theorem was checked, and what came of it there."""
+    met = {None: "cannot be told", True: "met", False: "not met"}
     for name in dict.fromkeys(c.theorem for c in checks):
         own = [c for c in checks if c.theorem == name]
         yield {
             "site": [sites[c.site] for c in own],
             "sense": shared(c.sense for c in own),
             "verdict": shared(str(c.verdict) for c in own),
-            "assumptions": shared(map(_assumed, own)),
+            "assumptions": shared(
+                "; ".join(f"{a.says}: {met[a.met]}" for a in c.assumptions) for c in own
+            ),
             "measured": packed([c.measured for c in own]),
             "limit": packed([c.limit for c in own]),
         }
-
-
-def _assumed(check: Check) -> str:
-    met = {None: "cannot be told", True: "met", False: "not met"}
-    return "; ".join(f"{a.says}: {met[a.met]}" for a in check.assumptions)
 
 
 def _spectra(spectra: Sequence[SiteSpectrum], sites: Places[str]) -> list[list[Any]]:

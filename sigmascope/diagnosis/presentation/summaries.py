@@ -1,15 +1,15 @@
 """What a profile tells, in numbers: what was measured of the model, and what of its training."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from sigmascope import quantities as q
-from sigmascope.diagnosis.rules import Unheard, unheard
+from sigmascope.diagnosis.rules import unheard
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.quantities import EVERY
-from sigmascope.records import Estimate, Profile, Reading, Skipped
+from sigmascope.records import Estimate, Profile, Reading
 from sigmascope.records.encoding import encoded
 
 OUTPUT = "(output)"  # what the network returns, one place after the last layer
@@ -107,23 +107,21 @@ def coverage(profile: Profile) -> Coverage:
     wanted = any(r.view == "weights" for r in profile.readings)
     wanted |= any(s.what == "weights" for s in profile.skipped) or not weights
     asked = profile.views or {r.view for r in profile.readings}
+    # not what is told by naming its view as not asked for
+    told = {*asked, *(("task", "training") if "setup" in asked else ())}
+    in_part = [s for s in reached if any(gap.site in (s.site, *s.parameters) for gap in gaps)]
     return Coverage(
         layers=len(profile.layers) + len(uncovered),
         layers_measured=len(reached),
-        layers_in_part=sum(_in_part((s.site, *s.parameters), gaps) for s in reached),
+        layers_in_part=len(in_part),
         weights=len(weights),
         weights_measured=len((applied - loose) & measured),
         weights_wanted=wanted,
         skipped=len(profile.skipped),
         uncovered=tuple(s.site for s in uncovered),
         unasked=tuple(view for view in EVERY if view not in asked),
-        silent=tuple(u.says for u in unheard(profile) if _is_asked(u, asked)),
+        silent=tuple(u.says for u in unheard(profile) if u.need in told),
     )
-
-
-def _is_asked(silent: Unheard, asked: Collection[str]) -> bool:
-    """Not what is told by naming its view as not asked for."""
-    return silent.need in asked or (silent.need in ("task", "training") and "setup" in asked)
 
 
 def no_findings(seen: Coverage) -> str:
@@ -142,11 +140,6 @@ def coverage_form(seen: Coverage) -> dict[str, Any]:
         "unseen": list(seen.unseen),
         "no_findings": no_findings(seen),
     }
-
-
-def _in_part(sites: tuple[str, ...], gaps: list[Skipped]) -> bool:
-    """Whether something of a layer or of its weights was not measured."""
-    return any(gap.site in sites for gap in gaps)
 
 
 def _named(names: tuple[str, ...], *, most: int = NAMED) -> str:

@@ -130,19 +130,16 @@ def _of_set(data: Any, samples: int) -> Taken:
         raise Refusal("`data` must hold samples, got a data set of none.")
     rows = torch.randperm(total, generator=torch.Generator().manual_seed(0))[:samples]
     items = [*_guarded(data[int(i)] for i in rows)]
-    batch, targets = parted(_joined(items))
-    return Taken(batch, _numbers(targets), total)
-
-
-def _joined(items: list[Any]) -> Any:
     try:
-        return default_collate(items)
+        joined = default_collate(items)
     except (TypeError, RuntimeError) as error:
         words = " ".join(str(error).split())[:200]
         raise Refusal(
             f"Samples of the data set must be joined to a batch, torch says: {words}. Pass a "
             "DataLoader with a `collate_fn`."
         ) from error
+    batch, targets = parted(joined)
+    return Taken(batch, _numbers(targets), total)
 
 
 def _of_loader(loader: DataLoader[Any], samples: int, batch_dim: int) -> Taken:

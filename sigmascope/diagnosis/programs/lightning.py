@@ -37,7 +37,13 @@ def parts_of(module: Any, data: Any) -> dict[str, Any]:
         if hasattr(data, name):
             getattr(data, name)(*asked)
     loader = data.train_dataloader()
-    loss, unread = _loss_of(module, loader)
+    loss: Any = StepLoss(module, loader)
+    unread = ""
+    if why := loss.differs():
+        named = (getattr(module, name, None) for name in NAMES)
+        loss = next((found for found in named if callable(found)), None)
+        instead = "the one that fits the targets" if loss is None else "its attribute"
+        unread = f"The loss inside of `training_step` was not read: {why}. In its place: {instead}."
     trainer = getattr(module, "_trainer", None)
     found = module.configure_optimizers()
     while isinstance(found, tuple | list | Mapping) and found:  # schedulers stand behind
@@ -56,18 +62,6 @@ def parts_of(module: Any, data: Any) -> dict[str, Any]:
         "clip": getattr(trainer, "gradient_clip_val", None),
         "unread": unread,
     }
-
-
-def _loss_of(module: Any, loader: Any) -> tuple[Any, str]:
-    """The loss of a step, an attribute that is one, or None and why."""
-    step = StepLoss(module, loader)
-    why = step.differs()
-    if not why:
-        return step, ""
-    named = (getattr(module, name, None) for name in NAMES)
-    loss = next((found for found in named if callable(found)), None)
-    instead = "the one that fits the targets" if loss is None else "its attribute"
-    return loss, f"The loss inside of `training_step` was not read: {why}. In its place: {instead}."
 
 
 class StepLoss:

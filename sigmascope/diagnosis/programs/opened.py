@@ -231,20 +231,17 @@ def _completed(model: nn.Module, known: Taken, output: Tensor) -> Taken:
     ids = tokens_of(known.batch)
     if ids is None or not (is_language(ids, output) and tells_next(model)):
         return known
-    own = isinstance(known.batch, Mapping)
-    same = isinstance(known.targets, Tensor) and _is_same(known.targets, ids)
-    if own and isinstance(known.targets, Tensor) and known.targets.shape == ids.shape and not same:
-        inside = replace(known, targets=shifted(known.targets))
+    own, labels = isinstance(known.batch, Mapping), known.targets
+    alike = isinstance(labels, Tensor) and labels.shape == ids.shape
+    # labels that are the inputs, but for what they leave out
+    same = alike and bool(((labels == ids) | (labels == IGNORED)).all())
+    if own and alike and not same:
+        inside = replace(known, targets=shifted(labels))
         both = _both_losses(model, known, inside, fitting_loss)
         return inside if both and math.isclose(*both, rel_tol=ALIKE, abs_tol=ALIKE) else known
     if not (known.targets is None or (own and same)):
         return known
     return replace(known, targets=shifted(ids, mask_of(known.batch)))
-
-
-def _is_same(labels: Tensor, ids: Tensor) -> bool:
-    """Whether labels are the inputs, but for what they leave out."""
-    return labels.shape == ids.shape and bool(((labels == ids) | (labels == IGNORED)).all())
 
 
 def _missing(targets: Any, output: Tensor, loss: Loss) -> str:

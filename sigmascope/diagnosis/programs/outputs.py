@@ -174,7 +174,8 @@ class Joint:
             start = _start_in(key, joined)
             if start is not None:
                 return self._rows(one, torch.arange(start, start + length))
-        if length == self._held.length or not self._has_rows():
+        # whether the loss reads of each sample what is not made up with outputs
+        if length == self._held.length or not (self.fixed or any(map(self._is_rows, self.beside))):
             return self._held
         last = self._last  # an output may be there twice, to see what a loss makes of it
         if last is not None and last.length and length % last.length == 0:
@@ -193,29 +194,20 @@ class Joint:
 
         return replace(one, whole=_rebuilt(one.whole, cut), length=len(rows))
 
-    def _has_rows(self) -> bool:
-        """Whether the loss reads of each sample what is not made up with outputs."""
-        return bool(self.fixed) or any(map(self._is_rows, self.beside))
-
     def _is_rows(self, i: int) -> bool:
         part = [*tensors(self.whole)][i]
         return part.ndim > 0 and len(part) == self.count
-
-    def _learn(self, model: nn.Module, output: Any) -> None:
-        """See which parts have no gradients, in a forward pass in which all weights have theirs."""
-        if not torch.is_grad_enabled() or _trained(model) != self._trained:
-            return
-        found = [*tensors(output)]
-        fixed = frozenset(i for i in self.read if not found[i].requires_grad)
-        if len(fixed) < len(self.read):
-            self.fixed, self._trained = fixed, ()
 
     def __call__(self, model: nn.Module, args: Any, output: Any) -> Any:
         """As a hook of the model."""
         if not self.active or isinstance(output, Tensor):
             return output
-        if self._trained:
-            self._learn(model, output)
+        if self._trained and torch.is_grad_enabled() and _trained(model) == self._trained:
+            # which parts have no gradients, in a forward pass in which all weights have theirs
+            found = [*tensors(output)]
+            fixed = frozenset(i for i in self.read if not found[i].requires_grad)
+            if len(fixed) < len(self.read):
+                self.fixed, self._trained = fixed, ()
         return self.join(output)
 
     def __deepcopy__(self, memo: Any) -> "Joint":
@@ -250,7 +242,8 @@ def read_by(loss: Loss, whole: Any, targets: Any, *, count: int) -> Joint | None
         i for i, part in enumerate(parts)
         if any(_value(loss, _with(detached, i, other), targets) != now for other in _others(part))
     ]  # fmt: skip
-    usual = (_studied(whole),)
+    studied = as_tensor(whole)[0]
+    usual = (next(i for i, part in enumerate(parts) if part is studied),)
     joint = Joint(detached, usual, count)
     floating = tuple(i for i in read if parts[i].is_floating_point())
     rows = floating if len(floating) < 2 else tuple(filter(joint._is_rows, floating))
@@ -282,11 +275,6 @@ def _start_in(key: Tensor, rows: Tensor) -> int | None:
     step = key.stride(0)
     start, left = divmod(gap, step) if step else (0, gap)
     return start if not left and 0 <= start <= len(key) - len(rows) else None
-
-
-def _studied(whole: Any) -> int:
-    tensor = as_tensor(whole)[0]
-    return next(i for i, part in enumerate(tensors(whole)) if part is tensor)
 
 
 def _value(loss: Loss, whole: Any, targets: Any) -> float | None:

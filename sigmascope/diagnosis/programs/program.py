@@ -94,17 +94,13 @@ def program_of(made: Any) -> Program:
     if isinstance(made, tuple) and 2 <= len(made) <= 4:
         return Program(*made)
     if hasattr(made, "model") and hasattr(made, "data"):
-        return _of_mapping({k: getattr(made, k) for k in _names() if hasattr(made, k)})
+        names = {f.name for f in fields(Program)} | {*WORDS, *OPTIONS}
+        return _of_mapping({k: getattr(made, k) for k in names if hasattr(made, k)})
     raise Refusal(
         "A program must be a mapping or an object with `model`, `data`, `loss`, `optimizer` and "
         "so on, a tuple of these, a Trainer, or a Lightning module with its data module; got "
         f"{type(made).__name__}."
     )
-
-
-def _names() -> set[str]:
-    """What a program may say, in all its words."""
-    return {f.name for f in fields(Program)} | {*WORDS, *OPTIONS}
 
 
 def _of_mapping(made: Mapping[str, Any]) -> Program:

@@ -40,19 +40,15 @@ def closing_site(model: nn.Module, batch: Batch) -> str:
     wrote: list[tuple[str, Tensor]] = []
     with ExitStack() as hooks:
         for name, m in model.named_modules():
-            if name and _is_plain(m):
+            # neither parts nor weights, and more than moving numbers
+            bare = not [*m.children()] and next(m.parameters(), None) is None
+            if name and bare and not isinstance(m, nn.Dropout | nn.Flatten | nn.Identity):
                 hooks.callback(m.register_forward_hook(partial(_note, wrote, name)).remove)
         with still(model), torch.no_grad():
             output = as_tensor(called(model, batch))[0]
     name, made = wrote[-1] if wrote else ("", output[:0])
     same = made.numel() == output.numel() and torch.equal(made.flatten(), output.flatten())
     return name if same else ""
-
-
-def _is_plain(module: nn.Module) -> bool:
-    """Whether a module has neither parts nor weights, and does more than move numbers."""
-    bare = not [*module.children()] and next(module.parameters(), None) is None
-    return bare and not isinstance(module, nn.Dropout | nn.Flatten | nn.Identity)
 
 
 def _note(
@@ -90,7 +86,7 @@ class EndIn(Remedy):
         site = closing_site(model, batches[0])
         kind = type(self).closing
         self._require_use(ending.output, ending.closing, site)
-        fresh = nn.Identity() if kind is None else self._made(kind)
+        fresh = nn.Identity() if kind is None else kind(-1) if kind is nn.Softmax else kind()
         if site:
             # the module that closes the model must do nothing else in it
             batch = batches[0]
@@ -121,9 +117,6 @@ class EndIn(Remedy):
                     "the operation at the end of `forward`."
                 )
             _put(model, name, Closed(last.module, fresh))
-
-    def _made(self, kind: type[nn.Module]) -> nn.Module:
-        return kind(-1) if kind is nn.Softmax else kind()
 
     def _require_use(self, output: Tensor, closing: str, site: str) -> None:
         kind = type(self).closing

@@ -103,7 +103,13 @@ class RankPretraining(Remedy):
             ratio = _ratio(H)
             if float(ratio.detach()) > best or len(batches) > 1:
                 best, kept = float(ratio.detach()), weight.detach().clone()
-            gradient = _derivative(ratio, weight)
+            try:
+                (gradient,) = torch.autograd.grad(ratio, weight)
+            except RuntimeError as error:
+                words = " ".join(str(error).split())[:120]
+                raise Inapplicable(
+                    f"Pre-training needs a gradient; autograd says: {words}"
+                ) from error
             size = float(gradient.norm())
             if not 0 < size < float("inf") or step == self.steps:
                 break
@@ -206,14 +212,6 @@ def _hidden(model: nn.Module, batch: Batch) -> dict[str, nn.Module]:
             "plain weight. Take off reparametrisations (weight norm) first, or use another remedy."
         )
     return {name: layer for name, layer in hidden.items() if not is_repeated(name)}
-
-
-def _derivative(ratio: Tensor, weight: Tensor) -> Tensor:
-    try:
-        return torch.autograd.grad(ratio, weight)[0]
-    except RuntimeError as error:
-        words = " ".join(str(error).split())[:120]
-        raise Inapplicable(f"Pre-training needs a gradient; autograd says: {words}") from error
 
 
 def _ratio(H: Tensor) -> Tensor:

@@ -81,18 +81,16 @@ class Reinitialise(Remedy):
         for module in found:
             weight = module.get_parameter("weight")
             drawn = torch.empty(weight.shape, dtype=torch.float64)
-            self._draw(drawn, gain=1.0 if module is last else 2**0.5, generator=generator)
+            gain = 1.0 if module is last else 2**0.5
+            if self.scheme == "orthogonal":
+                nn.init.orthogonal_(drawn, gain=gain, generator=generator)
+            elif self.scheme == "he":
+                nn.init.kaiming_normal_(drawn, nonlinearity="relu", generator=generator)
+            else:
+                nn.init.xavier_normal_(drawn, gain=gain, generator=generator)
             weight.data.copy_(drawn)
             if module.bias is not None:
                 nn.init.zeros_(module.get_parameter("bias"))
-
-    def _draw(self, weight: Tensor, *, gain: float, generator: torch.Generator) -> None:
-        if self.scheme == "orthogonal":
-            nn.init.orthogonal_(weight, gain=gain, generator=generator)
-        elif self.scheme == "he":
-            nn.init.kaiming_normal_(weight, nonlinearity="relu", generator=generator)
-        else:
-            nn.init.xavier_normal_(weight, gain=gain, generator=generator)
 
 
 def _shift(matrix: Tensor) -> float:

@@ -88,7 +88,10 @@ class UnitScale(Remedy):
         made = calls(model, batches[0])
         for module in dict.fromkeys(c.module for c in made):
             for name, p in module.named_parameters(recurse=False):
-                _draw(p, generator) if p.ndim > 1 else _rest(name, p)
+                if p.ndim > 1:
+                    _draw(p, generator)
+                elif "bias" in name:
+                    p.data.zero_()
         done: set[nn.Module] = set()
 
         def scale(module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
@@ -238,8 +241,3 @@ def _draw(p: nn.Parameter, generator: torch.Generator) -> None:
     else:
         nn.init.orthogonal_(drawn, generator=generator)
     p.data.copy_(drawn)
-
-
-def _rest(name: str, p: nn.Parameter) -> None:
-    if "bias" in name:
-        p.data.zero_()

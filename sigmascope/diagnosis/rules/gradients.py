@@ -5,9 +5,9 @@ from statistics import median
 
 from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.training import STUCK, RunsTold
-from sigmascope.diagnosis.rules.trends import Series, over_depth
+from sigmascope.diagnosis.rules.trends import over_depth
 from sigmascope.diagnosis.trainability.model import likely_to_fit
-from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
+from sigmascope.records import Finding, Kind, Profile, Reading, rule
 from sigmascope.survey.views.setup import BEHIND_ZEROS
 
 ZERO = q.GRADIENT_OF_A_ZERO_WEIGHT
@@ -145,26 +145,22 @@ def adjoint_size(profile: Profile) -> Iterator[Finding]:
         return  # behind a weight that starts at zero, and moves
     if ratio > 1 and not _jumps(profile):
         return
-    for kind, beyond, extreme in (
-        (VANISHING_ADJOINTS, ratio < 1 / ADJOINT_WARNING, ratio < 1 / ADJOINT_ERROR),
-        (EXPLODING_ADJOINTS, ratio > ADJOINT_WARNING, ratio > ADJOINT_ERROR),
+    first, last = size.readings[0], size.readings[-1]
+    for kind, how, beyond, extreme in (
+        (VANISHING_ADJOINTS, "nothing", ratio < 1 / ADJOINT_WARNING, ratio < 1 / ADJOINT_ERROR),
+        (EXPLODING_ADJOINTS, "in jumps", ratio > ADJOINT_WARNING, ratio > ADJOINT_ERROR),
     ):
         if beyond:
-            yield _adjoints(kind, size, "error" if extreme else "warning")
-
-
-def _adjoints(kind: Kind, size: Series, severity: Severity) -> Finding:
-    first, last, fit = size.readings[0], size.readings[-1], size.trend()
-    pace = f", by a factor {fit.says()} from each layer to the next" if fit else ""
-    return kind.finding(
-        first.site,
-        severity,
-        (first, last),
-        f"The derivative of the output with respect to what layer {first.site} writes has "
-        f"norm {first.estimate.value:.2g}, against {last.estimate.value:.2g} at {last.site}{pace}: "
-        "at a step that suits the last layers, the first learn "
-        f"{'nothing' if kind is VANISHING_ADJOINTS else 'in jumps'}.",
-    )
+            fit = size.trend()
+            pace = f", by a factor {fit.says()} from each layer to the next" if fit else ""
+            yield kind.finding(
+                first.site,
+                "error" if extreme else "warning",
+                (first, last),
+                f"The derivative of the output with respect to what layer {first.site} writes has "
+                f"norm {first.estimate.value:.2g}, against {last.estimate.value:.2g} at "
+                f"{last.site}{pace}: at a step that suits the last layers, the first learn {how}.",
+            )
 
 
 def _jumps(profile: Profile) -> bool:

@@ -17,7 +17,6 @@ from sigmascope.diagnosis.rules.trends import (
     MOST,
     SAME,
     Series,
-    Trend,
     alike,
     empty_inputs,
     over_depth,
@@ -207,7 +206,8 @@ def directional_gradient(profile: Profile) -> Iterator[Finding]:
     samples for a least cosine to mean something.
     """
     same = bool(alike(profile)) or any(lost_inputs(profile))
-    if same or likely_to_fit(profile) or _samples(profile) < FEWEST:
+    read = (s.spectrum.shape[0] for s in profile.spectra if s.form == "samples")
+    if same or likely_to_fit(profile) or max(read, default=FEWEST) < FEWEST:
         return
     least = profile.series(q.MINIMUM_COS, view="gradients")
     mean = {r.site: r for r in profile.series(q.MEAN_COS, view="gradients")}
@@ -221,13 +221,6 @@ def directional_gradient(profile: Profile) -> Iterator[Finding]:
                 f"|cos| {r.estimate.value:.6g}): whatever the labels, each step moves its weights "
                 "along one line, and samples cannot be learned apart.",
             )
-
-
-def _samples(profile: Profile) -> float:
-    """How many there are, as far as was read."""
-    return max(
-        (s.spectrum.shape[0] for s in profile.spectra if s.form == "samples"), default=FEWEST
-    )
 
 
 UNRELATED_TARGETS = Kind(
@@ -650,23 +643,21 @@ def layer_gain(profile: Profile) -> Iterator[Finding]:
     steady = fit.low > 0 and (fit.high / fit.low) ** 0.5 < 1 + STEADY
     told = steady and not fit.low <= 1 <= fit.high
     if told and max(last / first, first / last) > CHANGED:
-        yield _gain(inner, fit, last / first)
-
-
-def _gain(inner: Series, fit: Trend, change: float) -> Finding:
-    scale = fit.factor**-0.5
-    return LAYER_GAIN.finding(
-        inner.readings[0].site,
-        "warning",
-        (inner.readings[0], inner.readings[-1]),
-        f"A layer multiplies the mean square of its signal by {fit.says()} on average: from the "
-        f"first to the last of {len(inner.readings)} it changes by a factor {change:.2g}. For this "
-        f"depth and activation the weights must be {scale:.2f} times as large.",
-        (
-            f"Multiply the initial weights of every layer by {scale:.2f}; for ReLU that is He's "
-            "scale (`nn.init.kaiming_normal_`), where Glorot's is made for tanh. Or normalise.",
-        ),
-    )
+        scale = fit.factor**-0.5
+        yield LAYER_GAIN.finding(
+            inner.readings[0].site,
+            "warning",
+            (inner.readings[0], inner.readings[-1]),
+            f"A layer multiplies the mean square of its signal by {fit.says()} on average: from "
+            f"the first to the last of {len(inner.readings)} it changes by a factor "
+            f"{last / first:.2g}. For this depth and activation the weights must be {scale:.2f} "
+            "times as large.",
+            (
+                f"Multiply the initial weights of every layer by {scale:.2f}; for ReLU that is "
+                "He's scale (`nn.init.kaiming_normal_`), where Glorot's is made for tanh. Or "
+                "normalise.",
+            ),
+        )
 
 
 @rule("representations", LOST_INPUTS)

@@ -129,23 +129,19 @@ def counted_padding(profile: Profile) -> Iterator[Finding]:
     """Filling at the ends of rows that counts in the loss."""
     for r in profile.series(q.COUNTED_PADDING):
         if r.estimate.value > FILLED:
-            yield _filled(r)
-
-
-def _filled(r: Reading) -> Finding:
-    id_ = r.form.removeprefix("id ")
-    return COUNTED_PADDING.finding(
-        r.site,
-        "warning",
-        (r,),
-        f"{r.estimate.value:.0%} of the targets that count in the loss are {id_}, which fills the "
-        "ends of rows and stands nowhere else: this share of every step goes into telling the "
-        "filling, and the loss is an average over it.",
-        (
-            f"Leave it out: `cross_entropy(..., ignore_index={id_})`, or -100 in the targets there "
-            "(but for the first, where it ends the text).",
-        ),
-    )
+            id_ = r.form.removeprefix("id ")
+            yield COUNTED_PADDING.finding(
+                r.site,
+                "warning",
+                (r,),
+                f"{r.estimate.value:.0%} of the targets that count in the loss are {id_}, which "
+                "fills the ends of rows and stands nowhere else: this share of every step goes "
+                "into telling the filling, and the loss is an average over it.",
+                (
+                    f"Leave it out: `cross_entropy(..., ignore_index={id_})`, or -100 in the "
+                    "targets there (but for the first, where it ends the text).",
+                ),
+            )
 
 
 COPIED_TARGETS = Kind(

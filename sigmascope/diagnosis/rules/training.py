@@ -81,12 +81,10 @@ class RunsTold:
         """Whether another run learned where the user's had not, by as many samples."""
         theirs, then = self.left(form), self.value(q.LOSS_LEFT_BY_THEN, form)
         mine = self.left() if math.isnan(then) else then
-        return theirs < BETTER and theirs < CLEARLY * mine and not self._by_heart(form)
-
-    def _by_heart(self, form: str) -> bool:
-        """Whether what another run learned more is worth nothing on samples it has not seen."""
-        theirs, mine = (self.value(q.LOSS_LEFT_ON_OTHERS, f) for f in (form, PLANNED))
-        return theirs > ELSEWHERE * mine  # neither where one is not known
+        # what it learned more may be worth nothing on samples it has not seen
+        beyond, own = (self.value(q.LOSS_LEFT_ON_OTHERS, f) for f in (form, PLANNED))
+        by_heart = beyond > ELSEWHERE * own  # neither where one is not known
+        return theirs < BETTER and theirs < CLEARLY * mine and not by_heart
 
     def driven(self, form: str) -> bool:
         """Whether the user's settings drive the loss up, and another run does not."""
@@ -114,14 +112,12 @@ class RunsTold:
         """The user's run in words."""
         left = self.left()
         if left == math.inf:
-            return f"At your settings the loss is not finite after {self._broke()} steps"
+            broke = f"{self.value(q.BROKE_AT_STEP):.0f}"
+            return f"At your settings the loss is not finite after {broke} steps"
         return (
             f"After {self.steps} steps at your settings {left_words(left)} the loss of the best "
             "constant is left"
         )
-
-    def _broke(self) -> str:
-        return f"{self.value(q.BROKE_AT_STEP):.0f}"
 
 
 def trains(profile: Profile) -> bool:
@@ -290,19 +286,14 @@ def rate_too_high(profile: Profile) -> Iterator[Finding]:
     everywhere = left == math.inf and not bears and runs.left(OTHER) < math.inf
     if not bears and not everywhere:
         return
-    yield _lower(runs, bears)
-
-
-def _lower(runs: RunsTold, bears: list[str]) -> Finding:
-    """What to say of a rate that is too high, and of those that it should be."""
     than, lower = ", and at a hundredth of your rate neither", "a thousandth or less"
     if bears:
         best = min(bears, key=runs.left)
         lower = _rate(runs, best)
         than = f"; at {_rate_of(runs, best)}, {runs.left(best):.0%}"
-    return RATE_TOO_HIGH.finding(
+    yield RATE_TOO_HIGH.finding(
         "(training)",
-        "error" if runs.left() == math.inf else "warning",
+        "error" if left == math.inf else "warning",
         runs.evidence(*bears),
         f"{runs.says()}{than}: the learning rate is too high.",
         (f"Lower the learning rate to {lower}.",),
@@ -400,7 +391,15 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     fits = likely_to_fit(profile)
     ahead = runs.ahead(REMEMBERING)  # which has a rule of its own
     if chance is not None and fits and whole and left < math.inf and not ahead:
-        yield _too_few(runs, chance)
+        yield FEW_STEPS.finding(
+            "(training)",
+            "warning",
+            (*runs.evidence(), chance),
+            f"{runs.says()}, which are all that you plan, and no setting that was tried learns "
+            "more in as few; for longer, plain training fits with a probability of "
+            f"{chance.estimate.value:.2g}.",
+            ("Train for more epochs.",),
+        )
         return
     says = f"{runs.says()}{_beside(runs, tried, fits=fits)}"
     yield STUCK_TRAINING.finding("(training)", "warning", runs.evidence(*tried), says)
@@ -414,16 +413,3 @@ def _beside(runs: RunsTold, tried: list[str], *, fits: bool) -> str:
         return f"; with another setting ({best}) {runs.left(best):.0%}."
     fault = "" if fits else ": what is trained is at fault, not how"
     return f", and no other rate, optimizer or batch that was tried learns more{fault}."
-
-
-def _too_few(runs: RunsTold, chance: Reading) -> Finding:
-    """Of a plan in which no setting learns, although a longer one would."""
-    return FEW_STEPS.finding(
-        "(training)",
-        "warning",
-        (*runs.evidence(), chance),
-        f"{runs.says()}, which are all that you plan, and no setting that was tried learns more in "
-        f"as few; for longer, plain training fits with a probability of "
-        f"{chance.estimate.value:.2g}.",
-        ("Train for more epochs.",),
-    )

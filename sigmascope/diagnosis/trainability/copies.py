@@ -63,7 +63,10 @@ class Parking:
         left = {s.data_ptr(): s for t in tensors for s in _own(t) if s.data_ptr() not in but}
         needed = sum(s.nbytes() for s in left.values())
         try:
-            file = self._file = self._file or self._made()
+            if self._file is None:  # closed with this place at the latest
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115 (open while it is in use)
+                weakref.finalize(self, self._file.close)
+            file = self._file
             file.seek(0)
             for storage in left.values():
                 for piece in _pieces(storage):
@@ -76,12 +79,6 @@ class Parking:
             storage.resize_(0)
         self.size = needed
         trim()
-
-    def _made(self) -> IO[bytes]:
-        """A file that is closed with this place at the latest."""
-        file = tempfile.TemporaryFile()  # noqa: SIM115 (open for as long as something is in it)
-        weakref.finalize(self, file.close)
-        return file
 
     def fetch(self) -> None:
         """Bring back what is parked, bit for bit, to where it was."""
@@ -610,10 +607,6 @@ class RateRun(Turn):
             return None
         self.steps.append(value.item())
         pair = thinned(output.detach(), targets, data.rows)
-        self._follow(value)
-        return pair
-
-    def _follow(self, value: Tensor) -> None:
         try:
             value.backward()
         except RuntimeError as error:
@@ -626,6 +619,7 @@ class RateRun(Turn):
                 if p.grad is not None and p.grad.layout != p.layout == torch.strided:
                     p.grad = p.grad.to_dense()  # which plain optimizers want
         self.by.step()
+        return pair
 
 
 def optimizer_of(

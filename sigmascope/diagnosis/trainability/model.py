@@ -37,18 +37,15 @@ class Kept:
         """Write it as JSON, a line for each attribute."""
         state = asdict(self)  # type: ignore[call-overload] (of dataclasses, as the class says)
         lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in state.items()]
-        write_text(file, "{\n" + ",\n".join(lines) + "\n}\n", mark=_mark(type(self)))
+        # a file that a model of this kind may write again is known by its first two lines
+        first, second = (f.name for f in fields(type(self))[:2])  # type: ignore[arg-type] (as above)
+        mark = Mark(rf'\{{\n "{first}": \[.*\n "{second}": \['.encode())
+        write_text(file, "{\n" + ",\n".join(lines) + "\n}\n", mark=mark)
 
     @classmethod
     def read(cls: type[T], file: Path) -> T:
         """Read what `save` wrote."""
         return cls(**_tuples(json.loads(file.read_text(encoding="utf-8"))))
-
-
-def _mark(kind: type) -> Mark:
-    """By which a file is known that a model of this kind may write again: its first two lines."""
-    first, second = (f.name for f in fields(kind)[:2])  # type: ignore[arg-type] (as above)
-    return Mark(rf'\{{\n "{first}": \[.*\n "{second}": \['.encode())
 
 
 def _tuples(value: Any) -> Any:

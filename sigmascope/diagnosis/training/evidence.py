@@ -92,10 +92,12 @@ def training_items(
 
 def _readings(trials: Trials, data: TrainingSamples, planned: int | None) -> Iterator[Item]:
     mine, scale = trials.mine, trials.scale
-    held, left_out = _handed_over(mine)
-    if left_out:
+    held = {id(p) for g in mine.optimizer.param_groups for p in g["params"]}
+    handed_over = [id(p) in held for p in mine.model.parameters() if p.requires_grad]
+    if left_out := handed_over.count(False):
         yield Reading(SITE, q.WEIGHTS_LEFT_OUT, Estimate.exactly(left_out), VIEW, PLANNED)
-        yield Reading(SITE, q.WEIGHTS_HELD, Estimate.exactly(held), VIEW, PLANNED)
+        count = Estimate.exactly(handed_over.count(True))
+        yield Reading(SITE, q.WEIGHTS_HELD, count, VIEW, PLANNED)
     for form, left in trials.errors.items():
         if math.isfinite(left):
             yield Reading(SITE, q.ERROR_LEFT, Estimate.exactly(max(left, 0.0)), VIEW, form)
@@ -125,13 +127,6 @@ def _readings(trials: Trials, data: TrainingSamples, planned: int | None) -> Ite
     score = score_of(mine, data)
     if score is not None:
         yield Reading(SITE, q.SCORE, Estimate.exactly(score), VIEW, PLANNED)
-
-
-def _handed_over(run: TrainingRun) -> tuple[int, int]:
-    """Parameters that require gradients: those that the optimizer holds, and the others."""
-    held = {id(p) for g in run.optimizer.param_groups for p in g["params"]}
-    trained = [id(p) in held for p in run.model.parameters() if p.requires_grad]
-    return sum(trained), len(trained) - sum(trained)
 
 
 def _foretold(
