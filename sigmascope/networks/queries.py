@@ -49,18 +49,6 @@ def build(
             f"There is no network `{name}`; there are {', '.join(by_name)}.{nearest(name, by_name)}"
         )
     network = by_name[name]
-    options = _options(network, text, name)
-    return network(inputs=inputs, outputs=outputs, generator=generator, **options)
-
-
-def options(network: Callable[..., nn.Module]) -> dict[str, inspect.Parameter]:
-    """The keyword arguments of a network that a query may set, in order."""
-    given = ("inputs", "outputs", "generator")
-    parameters = inspect.signature(network).parameters
-    return {name: p for name, p in parameters.items() if name not in given}
-
-
-def _options(network: Callable[..., nn.Module], text: str, name: str) -> dict[str, Any]:
     try:
         pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text))
     except ValueError as error:
@@ -77,7 +65,14 @@ def _options(network: Callable[..., nn.Module], text: str, name: str) -> dict[st
         if key in chosen:
             raise ValueError(f"`{name}` was given `{key}` twice; give it once.")
         chosen[key] = _value(key, value, hints[key])
-    return chosen
+    return network(inputs=inputs, outputs=outputs, generator=generator, **chosen)
+
+
+def options(network: Callable[..., nn.Module]) -> dict[str, inspect.Parameter]:
+    """The keyword arguments of a network that a query may set, in order."""
+    given = ("inputs", "outputs", "generator")
+    parameters = inspect.signature(network).parameters
+    return {name: p for name, p in parameters.items() if name not in given}
 
 
 def _value(key: str, text: str, kind: Any) -> Any:

@@ -176,14 +176,12 @@ def strict(number: float) -> float | str:
 @cache
 def _writers(kind: type) -> tuple[tuple[str, Callable[[Any], Any], Callable[[Any], Any]], ...]:
     """For each column of a class its name, what takes it from a record, and what encodes it."""
-    return tuple((c.name, c.of, _writer(c.hint)) for c in columns(kind))
-
-
-def _writer(hint: Any) -> Callable[[Any], Any]:
-    if hint is float:
-        return strict
-    as_it_is = hint in (str, int) or get_origin(hint) is Literal
-    return (lambda value: value) if as_it_is else encoded
+    found = []
+    for c in columns(kind):
+        as_it_is = c.hint in (str, int) or get_origin(c.hint) is Literal
+        write = strict if c.hint is float else (lambda value: value) if as_it_is else encoded
+        found.append((c.name, c.of, write))
+    return tuple(found)
 
 
 @cache

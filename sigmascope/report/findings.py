@@ -79,8 +79,16 @@ def told(findings: Sequence[Finding], screen: Screen) -> Iterator[Part]:
     for i, (cause, rest) in enumerate(folded(findings).items()):
         yield from [""] if i else []
         yield from parts(findings[cause], screen)
-        for place in rest:
-            yield from _consequence(findings[place])
+        for finding in (findings[place] for place in rest):  # a line and a sentence of each
+            place = f" at {printable(finding.site)}" if finding.site else ""
+            head = Text.assemble(
+                ("└ ", "dim"),
+                (finding.severity, _STYLES[finding.severity]),
+                f"  {printable(finding.name)}{place}",
+                (f"  follows from {printable(finding.follows)}", "dim"),
+            )
+            yield Padding(head, (0, 0, 0, 2))
+            yield Padding(Text(printable(finding.says), "dim"), (0, 0, 0, 4))
 
 
 @parts.register
@@ -99,19 +107,6 @@ def _finding(finding: Finding, _: Screen) -> Iterator[Part]:
     if finding.follows:  # from what is not shown, or it would be under its cause
         grid.add_row("follows", Text(f"from {printable(finding.follows)}"))
     yield Padding(grid, (0, 0, 0, 2))
-
-
-def _consequence(finding: Finding) -> Iterator[Part]:
-    """One line and its sentence, under the cause that it follows from."""
-    place = f" at {printable(finding.site)}" if finding.site else ""
-    head = Text.assemble(
-        ("└ ", "dim"),
-        (finding.severity, _STYLES[finding.severity]),
-        f"  {printable(finding.name)}{place}",
-        (f"  follows from {printable(finding.follows)}", "dim"),
-    )
-    yield Padding(head, (0, 0, 0, 2))
-    yield Padding(Text(printable(finding.says), "dim"), (0, 0, 0, 4))
 
 
 def _evidence(readings: tuple[Reading, ...]) -> Iterator[str]:

@@ -138,8 +138,13 @@ def snapshot(path: Path, *, brief: bool = False, lenient: bool = False) -> Itera
             if lenient:  # SQLite then goes on where the count of pages is wrong
                 file.execute("PRAGMA writable_schema = ON")
             version = _version(file, real, path)
-            if not lenient:
-                _require_tables(file, version)
+            if not lenient:  # one flipped bit makes the format another
+                query = "SELECT name FROM sqlite_master WHERE type='table'"
+                there = {name for (name,) in file.execute(query)}
+                steps = {STEPS[version]} if version in STEPS else set[str]()
+                if not there >= {*tables(version)} or there & {*STEPS.values()} != steps:
+                    came = ", ".join(there)
+                    raise ValueError(f"the tables of format {version} were expected, {came} came")
             yield Snapshot(path, file, version)
         finally:
             file.close()
@@ -325,11 +330,3 @@ def _version(file: sqlite3.Connection, real: Path, path: Path) -> int:
     if version < 1:
         raise Damaged(path, f"its format is {version}, and there never was one of that number")
     return version
-
-
-def _require_tables(file: sqlite3.Connection, version: int) -> None:
-    """Raise unless the tables are those of this format; one flipped bit makes it another."""
-    there = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
-    steps = {STEPS[version]} if version in STEPS else set[str]()
-    if not there >= {*tables(version)} or there & {*STEPS.values()} != steps:
-        raise ValueError(f"the tables of format {version} were expected, {', '.join(there)} came")
