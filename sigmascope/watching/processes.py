@@ -50,7 +50,14 @@ class Processes:
             Refusal: If they are said to, and no group of processes was started; of a model that is
                 sharded in flat pieces.
         """
-        _require_no_flat_pieces(model)
+        fsdp = sys.modules.get("torch.distributed.fsdp")
+        flat = getattr(fsdp, "FullyShardedDataParallel", None)
+        if flat is not None and any(isinstance(m, flat) for m in model.modules()):
+            raise Refusal(
+                "`model` must be sharded by parameters, got a FullyShardedDataParallel, whose "
+                "shards are flat pieces without rows or columns. Shard it with "
+                "`torch.distributed.fsdp.fully_shard`, or wrap it in DistributedDataParallel."
+            )
         started = torch.distributed.is_available() and torch.distributed.is_initialized()
         if together and not started:
             raise Refusal(
@@ -251,14 +258,3 @@ def _group(model: nn.Module, wrapper: DistributedDataParallel | None) -> Any:
     everyone = torch.distributed.get_world_size()
     whole = group is not None and torch.distributed.get_world_size(group) == everyone
     return None if whole else group
-
-
-def _require_no_flat_pieces(model: nn.Module) -> None:
-    module = sys.modules.get("torch.distributed.fsdp")
-    kind = getattr(module, "FullyShardedDataParallel", None)
-    if kind is not None and any(isinstance(m, kind) for m in model.modules()):
-        raise Refusal(
-            "`model` must be sharded by parameters, got a FullyShardedDataParallel, whose shards "
-            "are flat pieces without rows or columns. Shard it with "
-            "`torch.distributed.fsdp.fully_shard`, or wrap it in DistributedDataParallel."
-        )

@@ -358,23 +358,18 @@ class Scheduler:
         totals: dict[Probe, Tensor] = {}
         while running:
             asked = {p: self._ask(p, steps.send, sums[p]) for p, steps in running.items()}
-            parts = self._common(asked)
+            # what does not fit together in all processes, or has failed in any, is dropped in all
+            shapes = [-1.0 if a is None else 2.0 * len(a[0]) + a[1] for a in asked.values()]
+            alike = self._processes.alike(shapes)
+            for probe, same in zip(asked, alike, strict=True):
+                if not same:
+                    self._drop(probe, "it failed in another process, or saw other layers there")
+            parts = {p: a for p, a in asked.items() if a is not None and p not in self._failed}
             told = self._summed({p: part for p, (part, _) in parts.items()})
             totals |= {p: told[p] for p, (_, last) in parts.items() if last}
             running = {p: running[p] for p, (_, last) in parts.items() if not last}
             sums |= told
         return totals
-
-    def _common(
-        self, asked: dict[Probe, tuple[Tensor, bool] | None]
-    ) -> dict[Probe, tuple[Tensor, bool]]:
-        """What fits together in all processes; a probe that has failed in any is dropped in all."""
-        shapes = [-1.0 if a is None else 2.0 * len(a[0]) + a[1] for a in asked.values()]
-        alike = self._processes.alike(shapes)
-        for probe, same in zip(asked, alike, strict=True):
-            if not same:
-                self._drop(probe, "it failed in another process, or saw other layers there")
-        return {p: a for p, a in asked.items() if a is not None and p not in self._failed}
 
     def _summed(self, parts: dict[Probe, Tensor]) -> dict[Probe, Tensor]:
         """The sums over all processes, sent at once."""
