@@ -28,7 +28,12 @@ def judge(
         profile: What was measured.
         rules: Which there are; the catalogue's, to which you may add your own.
     """
-    found = [_advised(f, profile) for rule in rules for f in rule(profile)]
+    found: list[Finding] = []
+    for rule in rules:
+        for f in rule(profile):
+            able = remedies_for(f, profile)[:MOST]
+            says = (f"{r.says[:-1]} (`sigmascope remedy MODEL --apply {r.name}`)." for r in able)
+            found.append(replace(f, remedies=(*f.remedies, *says)))  # after what no remedy can do
     own = tuple(r for r in rules if isinstance(r, Rule) and r not in RULES)
     kinds = (*kinds_of(own), *KINDS)
     known = {kind.name: kind for kind in kinds}
@@ -39,13 +44,6 @@ def judge(
         if chance is not None:
             found = [*_weighed(found, chance, known)]
     return grouped(found, kinds)
-
-
-def _advised(f: Finding, profile: Profile) -> Finding:
-    """A finding with the remedies that are there for it, after what no remedy can do."""
-    remedies = remedies_for(f, profile)[:MOST]
-    told = (f"{r.says[:-1]} (`sigmascope remedy MODEL --apply {r.name}`)." for r in remedies)
-    return replace(f, remedies=(*f.remedies, *told))
 
 
 def borne(f: Finding, kind: Kind | None) -> Finding:

@@ -236,40 +236,35 @@ def _ordered(made: list[Cure]) -> list[Cure]:
 
 def _trained(program: Program, known: Opened, budget: Budget) -> TrainingOutcome:
     """What training as the user trains comes to."""
-    with joined(program.model, known.joint):
-        return _trained_as_one(program, known, budget)
-
-
-def _trained_as_one(program: Program, known: Opened, budget: Budget) -> TrainingOutcome:
-    """The same of a model that gives what its loss reads as one tensor."""
     recipe = program.recipe()
     if recipe is None or not isinstance(known.targets, Tensor):
         raise Refusal("A cure is trained, which needs an optimizer and targets.")
-    data = data_of(program, known)
-    with budget.counting(), still(program.model), as_found(program.loss):
-        steps = steps_for(work_of(program.model, data), data, known.planned)
-        run = started(program.model, recipe, data.size, clip=program.clip)
-        run.go_on(data, steps, budget)
-        run.rest()
-    if run.finite and run.steps < steps:
-        raise OverBudget(
-            f"A cure must be trained for {steps} steps, got time for {run.steps} of them in what "
-            f"was left of {time_words(budget.seconds)}: allow more, `--budget 10min` "
-            "(`budget=600` in Python)."
+    with joined(program.model, known.joint):
+        data = data_of(program, known)
+        with budget.counting(), still(program.model), as_found(program.loss):
+            steps = steps_for(work_of(program.model, data), data, known.planned)
+            run = started(program.model, recipe, data.size, clip=program.clip)
+            run.go_on(data, steps, budget)
+            run.rest()
+        if run.finite and run.steps < steps:
+            raise OverBudget(
+                f"A cure must be trained for {steps} steps, got time for {run.steps} of them in "
+                f"what was left of {time_words(budget.seconds)}: allow more, `--budget 10min` "
+                "(`budget=600` in Python)."
+            )
+        score = _score(run, data, program) if run.finite else None
+        more = unseen_of(program, known)
+        others = None if more is None or score is None else _score(run, more, program)
+        first = run.losses[0] if run.losses else math.nan
+        change = run.after(run.steps) - first
+        relative = 1 + change / max(abs(first), 1e-12) if math.isfinite(change) else math.inf
+        return TrainingOutcome(
+            -1.0 if score is None else score,
+            math.nan if others is None else others,
+            run.steps,
+            relative,
+            program.loss,
         )
-    score = _score(run, data, program) if run.finite else None
-    more = unseen_of(program, known)
-    others = None if more is None or score is None else _score(run, more, program)
-    first = run.losses[0] if run.losses else math.nan
-    change = run.after(run.steps) - first
-    relative = 1 + change / max(abs(first), 1e-12) if math.isfinite(change) else math.inf
-    return TrainingOutcome(
-        -1.0 if score is None else score,
-        math.nan if others is None else others,
-        run.steps,
-        relative,
-        program.loss,
-    )
 
 
 def _score(run: TrainingRun, data: TrainingSamples, program: Program) -> float | None:

@@ -131,7 +131,10 @@ def shifted(ids: Tensor, mask: Tensor | None = None) -> Tensor:
 def fitting_loss(output: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy for whole-number targets, mean squared error for others."""
     if targets.is_floating_point() or targets.is_complex():
-        if not _same_numbers(output, targets):
+        # the output's values in their order: of its shape, or with flat rows
+        sizes = [[size for size in t.shape if size != 1] for t in (output, targets)]
+        flat = output.shape[:1] == targets.shape[:1] and output[:1].numel() == targets[:1].numel()
+        if sizes[0] != sizes[1] and not (flat and min(output.ndim, targets.ndim) <= 2):
             raise Refusal(
                 f"Floating targets must have the shape of the output, {tuple(output.shape)}, got "
                 f"{tuple(targets.shape)}. Give one value for each output, or whole numbers for "
@@ -166,10 +169,3 @@ def fitting_loss(output: Tensor, targets: Tensor) -> Tensor:
             f"{classes} outputs, got {int(bad[0])}. Renumber them, or widen the last layer."
         )
     return F.cross_entropy(scores.flatten(0, -2), targets.flatten().long())
-
-
-def _same_numbers(output: Tensor, targets: Tensor) -> bool:
-    """Whether targets are the output's values in their order: of its shape, or with flat rows."""
-    sizes = [[size for size in t.shape if size != 1] for t in (output, targets)]
-    flat = output.shape[:1] == targets.shape[:1] and output[:1].numel() == targets[:1].numel()
-    return sizes[0] == sizes[1] or (flat and min(output.ndim, targets.ndim) <= 2)

@@ -91,7 +91,19 @@ class BatchNormalisation(Remedy):
                 "already, or the model works on sequences: use LayerNorm there."
             )
         norms = [_insert(model, module, c, self._norm) for module, c in found.items()]
-        _calibrate(model, norms, batches)
+        # their running statistics are the mean over the batches
+        modes = {m: m.training for m in model.modules()}
+        model.eval()
+        for norm in norms:
+            norm.train()
+            norm.momentum = None  # a mean over all that it sees
+        with torch.no_grad():
+            for batch in batches:
+                called(model, batch)
+        for norm in norms:
+            norm.momentum = MOMENTUM
+        for module, mode in modes.items():
+            module.training = mode
 
     def _norm(self, written: Tensor) -> _BatchNorm:
         kind = NORMS[written.ndim] if self.centred else UncentredBatchNorm
@@ -172,22 +184,6 @@ def _insert(
     added.train(module.training)
     setattr(model.get_submodule(parent), name, Normalised(module, added))
     return added
-
-
-def _calibrate(model: nn.Module, norms: list[_BatchNorm], batches: list[Batch]) -> None:
-    """Running statistics of new normalisers: the mean over the batches."""
-    modes = {m: m.training for m in model.modules()}
-    model.eval()
-    for norm in norms:
-        norm.train()
-        norm.momentum = None  # a mean over all that it sees
-    with torch.no_grad():
-        for batch in batches:
-            called(model, batch)
-    for norm in norms:
-        norm.momentum = MOMENTUM
-    for module, mode in modes.items():
-        module.training = mode
 
 
 # ------------------------------------------------------------------------------

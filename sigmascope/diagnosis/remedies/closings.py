@@ -85,7 +85,17 @@ class EndIn(Remedy):
         ending = tail(model, batches[0])
         site = closing_site(model, batches[0])
         kind = type(self).closing
-        self._require_use(ending.output, ending.closing, site)
+        wanted = "" if kind is None else kind.__name__.lower()
+        if ending.closing == wanted:
+            raise Inapplicable(f"The model ends in {ending.closing or 'its last layer'} already.")
+        if ending.closing and not site:
+            raise Inapplicable(
+                f"The last operation, {ending.closing}, is written in `forward`, where no remedy "
+                f"reaches it: write {wanted or 'nothing'} there in its place."
+            )
+        output = ending.output
+        if kind is nn.Softmax and (output.ndim < 2 or output.shape[-1] < 2):
+            raise Inapplicable("A softmax needs two outputs or more, got one: it would be 1.")
         fresh = nn.Identity() if kind is None else kind(-1) if kind is nn.Softmax else kind()
         if site:
             # the module that closes the model must do nothing else in it
@@ -117,19 +127,6 @@ class EndIn(Remedy):
                     "the operation at the end of `forward`."
                 )
             _put(model, name, Closed(last.module, fresh))
-
-    def _require_use(self, output: Tensor, closing: str, site: str) -> None:
-        kind = type(self).closing
-        wanted = "" if kind is None else kind.__name__.lower()
-        if closing == wanted:
-            raise Inapplicable(f"The model ends in {closing or 'its last layer'} already.")
-        if closing and not site:
-            raise Inapplicable(
-                f"The last operation, {closing}, is written in `forward`, where no remedy reaches "
-                f"it: write {wanted or 'nothing'} there in its place."
-            )
-        if kind is nn.Softmax and (output.ndim < 2 or output.shape[-1] < 2):
-            raise Inapplicable("A softmax needs two outputs or more, got one: it would be 1.")
 
 
 def _put(model: nn.Module, site: str, fresh: nn.Module) -> None:

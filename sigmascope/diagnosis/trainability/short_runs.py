@@ -125,7 +125,14 @@ class Probing:
         what: str = WHAT,
         among: int = 1,
     ) -> None:
-        count = _require(batch, targets, optimizer, rates, batch_dim)
+        if optimizer not in RATES:
+            raise Refusal(f"`optimizer` must be one of {', '.join(RATES)}, got {optimizer!r}.")
+        if rates is not None and not (len(rates) and all(0 < r < math.inf for r in rates)):
+            raise Refusal(f"`rates` must be one or more finite numbers above 0, got {rates!r}.")
+        count = sample_count(batch, batch_dim=batch_dim)
+        if count > MOST:
+            raise Refusal(f"A probe takes up to {MOST} samples, got {count}. Pass fewer.")
+        require_finite_targets(targets)
         ready, targets = prepared(model, batch), beside(model, targets)
         targets = targets.clone() if isinstance(targets, Tensor) else targets
         self.model, self.loss, self.passes = model, loss, 0
@@ -206,18 +213,3 @@ class Probing:
         with still(self.model):
             constant = constant_loss(self.runs[0].output, self.data.targets, self.loss)
         return EarlyTraining(tuple(curves), constant)
-
-
-def _require(
-    batch: Batch, targets: Any, optimizer: str, rates: Sequence[float] | None, batch_dim: int
-) -> int:
-    """How many samples there are, of a probe that can be made."""
-    if optimizer not in RATES:
-        raise Refusal(f"`optimizer` must be one of {', '.join(RATES)}, got {optimizer!r}.")
-    if rates is not None and not (len(rates) and all(0 < r < math.inf for r in rates)):
-        raise Refusal(f"`rates` must be one or more finite numbers above 0, got {rates!r}.")
-    count = sample_count(batch, batch_dim=batch_dim)
-    if count > MOST:
-        raise Refusal(f"A probe takes up to {MOST} samples, got {count}. Pass fewer.")
-    require_finite_targets(targets)
-    return count
