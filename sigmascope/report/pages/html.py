@@ -187,7 +187,10 @@ def page_text(
     """The text of a page; one that is `live` may ask the server it came from, and nobody else."""
     script = "\n".join(map(_asset, scripts))
     places = defaultdict(str, pieces)  # what there is nothing for stays empty
-    places |= {"title": html.escape(title), "data": _harmless(data), "script": script}
+    # JSON that cannot end the element it stands in, nor open another; ASCII: U+2028 is escaped
+    text = json.dumps(legible(data), allow_nan=False, separators=(",", ":"))
+    text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    places |= {"title": html.escape(title), "data": text, "script": script}
     places["style"] = "\n".join(map(_asset, styles))
     allowed = [script]
     if plots:
@@ -226,14 +229,6 @@ def legible(data: Any) -> Any:
     if isinstance(data, Mapping):
         return {key: legible(value) for key, value in data.items()}
     return [*map(legible, data)] if isinstance(data, list | tuple) else data
-
-
-def _harmless(data: dict) -> str:
-    """JSON that cannot end the element it stands in, nor open another."""
-    text = json.dumps(
-        legible(data), allow_nan=False, separators=(",", ":")
-    )  # ASCII: U+2028 is escaped
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _policy(*scripts: str) -> str:
