@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -207,18 +208,14 @@ def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
                 for i, c in enumerate(own)
                 if c.verdict not in _SILENT and c.site in depth and c.limit is not None
             }
+            # in the order of depth; None, which is a gap, for layers between without one
+            line = [None, *map(points.get, sorted({*every, *points}))]
+            shown = [i for before, i in pairwise(line) if before is not None or i is not None]
             yield {
                 **{"theorem": theorem, "curve": curve, "sense": checks[0].sense},
                 **{"says": checks[0].statement, "place": place},
-                "points": _points(points, every),
+                "points": shown,
             }
-
-
-def _points(checks: Mapping[int, int], every: Sequence[int]) -> list[int | None]:
-    """Checks in the order of depth; None, which is a gap, for layers between without one."""
-    line = [checks.get(depth) for depth in sorted({*every, *checks})]
-    gap = lambda i: line[i] is None and (i == 0 or line[i - 1] is None)
-    return [check for i, check in enumerate(line) if not gap(i)]
 
 
 def _usual(profile: Profile) -> Iterator[dict[str, Any]]:

@@ -150,21 +150,18 @@ def taken(batches: Batches) -> list[Batch]:
     """The first batches of a loader, without their targets; or the one that was given."""
     if isinstance(batches, Tensor | tuple | Mapping):
         return [batches]
-    found = [_inputs(b) for b in islice(batches, MOST)]
+    found: list[Batch] = []
+    for item in islice(batches, MOST):
+        inputs = item[0] if isinstance(item, tuple | list) and len(item) == 2 else item
+        if not isinstance(inputs, Tensor | tuple | dict):
+            raise ValueError(
+                f"`batches` must give tensors, mappings or pairs (inputs, targets), got "
+                f"{type(inputs).__name__}. Wrap the loader in one that does."
+            )
+        found.append(inputs)
     if not found:
         raise ValueError("`batches` must hold a batch, got an iterable that gives none.")
     return found
-
-
-def _inputs(item: Any) -> Batch:
-    if isinstance(item, tuple | list) and len(item) == 2:
-        item = item[0]
-    if isinstance(item, Tensor | tuple | dict):
-        return item
-    raise ValueError(
-        f"`batches` must give tensors, mappings or pairs (inputs, targets), got "
-        f"{type(item).__name__}. Wrap the loader in one that does."
-    )
 
 
 def calls(model: nn.Module, batch: Batch) -> tuple[Call, ...]:

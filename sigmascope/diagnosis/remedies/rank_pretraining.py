@@ -79,7 +79,19 @@ class RankPretraining(Remedy):
             )
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
-        named = _hidden(model, batches[0])
+        trained = {
+            c.site: c.module
+            for c in calls(model, batches[0])
+            if isinstance(c.module, TRAINED) and "weight" in dict(c.module.named_parameters())
+        }
+        hidden = [*trained.items()][:-1]  # in the order of calls, but the last
+        if not hidden:
+            raise Inapplicable(
+                "Rank pre-training needs linear or convolution layers before the last, got none "
+                "with a plain weight. Take off reparametrisations (weight norm) first, or use "
+                "another remedy."
+            )
+        named = {name: layer for name, layer in hidden if not is_repeated(name)}
         wide = [_doubled(b) for b in batches]
         for layer in named.values():
             if layer.bias is not None:
@@ -196,22 +208,6 @@ def read_after(
         for hook in hooks:
             hook.remove()
     return None
-
-
-def _hidden(model: nn.Module, batch: Batch) -> dict[str, nn.Module]:
-    """The linear and convolution layers in the order of calls, but the last."""
-    named = {
-        c.site: c.module
-        for c in calls(model, batch)
-        if isinstance(c.module, TRAINED) and "weight" in dict(c.module.named_parameters())
-    }
-    hidden = dict(list(named.items())[:-1])
-    if not hidden:
-        raise Inapplicable(
-            "Rank pre-training needs linear or convolution layers before the last, got none with a "
-            "plain weight. Take off reparametrisations (weight norm) first, or use another remedy."
-        )
-    return {name: layer for name, layer in hidden.items() if not is_repeated(name)}
 
 
 def _ratio(H: Tensor) -> Tensor:

@@ -97,7 +97,10 @@ def cut_weights(profile: Profile) -> Iterator[Finding]:
     apart = [r for r in moved if r.estimate.value == 0 and r.form != BEHIND_ZEROS]
     cut = [r for r in apart if r.site in names]
     whole = len(cut) == len([r for r in moved if r.site in names])
-    if cut and (not whole or _learns_nothing(profile)):
+    runs = RunsTold.of(profile)
+    # steps were seen to change nothing: where all fits, there is no gradient either
+    learns_nothing = runs.steps > 0 and not runs.left() < STUCK
+    if cut and (not whole or learns_nothing):
         count = f"None of the {len(cut)} weights gets a" if whole else f"{len(cut)} weights get no"
         yield NO_GRADIENT.finding(
             cut[0].site,
@@ -108,12 +111,6 @@ def cut_weights(profile: Profile) -> Iterator[Finding]:
             "or meets units that are off for every sample.",
             ("Follow the output of this layer to the loss, and look for what cuts it off.",),
         )
-
-
-def _learns_nothing(profile: Profile) -> bool:
-    """Whether steps were seen to change nothing: where all fits, there is no gradient either."""
-    runs = RunsTold.of(profile)
-    return runs.steps > 0 and not runs.left() < STUCK
 
 
 EXPLODING_ADJOINTS = Kind(
