@@ -79,7 +79,7 @@ class RankPretraining(Remedy):
             )
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
-        trained = {
+        trained: dict[str, nn.Module] = {
             c.site: c.module
             for c in calls(model, batches[0])
             if isinstance(c.module, TRAINED) and "weight" in dict(c.module.named_parameters())
