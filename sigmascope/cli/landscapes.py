@@ -111,7 +111,10 @@ def landscape(
         require_plots()  # before anything is measured
     if rho is not None and skip is None:
         raise gate.Refusal("`--rho` needs `--skip`: name the module to put a skip around.")
-    _require_curvature(sights)
+    for option in ("layers", "only", "tolerance"):
+        if getattr(sights, option) is not None and sights.curvature is None:
+            needs = f"`--{option}` needs `--curvature`"
+            raise gate.Refusal(f"{needs}: say which, e.g. `--curvature hessian`.")
     opened, data = open_named(model, source)
     name, loss = _loss(data, source, squared)
     module = probes.execution.duplicate(opened.module).double() if double else opened.module
@@ -139,15 +142,6 @@ def landscape(
         }
         wrote(presentation.landscape_page(found, html, scenery=scenery, loss=name, about=about))
     return code
-
-
-def _require_curvature(sights: Sights) -> None:
-    from sigmascope import gate
-
-    for option in ("layers", "only", "tolerance"):
-        if getattr(sights, option) is not None and sights.curvature is None:
-            needs = f"`--{option}` needs `--curvature`"
-            raise gate.Refusal(f"{needs}: say which, e.g. `--curvature hessian`.")
 
 
 def _loss(data: "Data", source: Source, squared: bool) -> tuple[str, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sigmascope.cli import outputs
 from sigmascope.cli.options import (
@@ -58,14 +58,16 @@ def remedy(
         budget: How long copies may be trained, all in all, e.g. `60s`, `10min`; what there is no
             time for gets no probability.
     """
-    from sigmascope import gate
+    from sigmascope import diagnosis, gate, sources
     from sigmascope.diagnosis import presentation
 
     require_targets(save=save, json=json, inputs=source.files)
     if save is not None and apply is None:
         raise gate.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
     chosen, allowed = _named(apply), budget_of(budget)
-    opened, data, other = _opened(model, source)
+    opened, data = open_named(model, replace(source, samples=2 * source.samples))
+    # what is measured on, and other data for the remedies to work with
+    data, other = (data, data) if source.batch_dim != 0 else sources.halves(data)
     treatments, declined = _tried(opened, (data, other), source, chosen, allowed)
     if apply == "best" and treatments and not treatments[0].found_before:
         raise gate.Refusal(
@@ -74,14 +76,16 @@ def remedy(
     if not treatments and len(declined) == 1:
         raise gate.Refusal(next(iter(declined.values())))
     if apply is None:
-        trials = presentation.RemedyTrials(tuple(treatments), declined, _effect(opened, data))
+        try:
+            effect = diagnosis.remedies.normalisation_effect(opened.module, data.inputs)
+        except diagnosis.remedies.Inapplicable:
+            effect = None
+        trials = presentation.RemedyTrials(tuple(treatments), declined, effect)
         return finish(trials, json=json)
     tried = presentation.RemedyTrials((treatments[0],), declined)
     code = finish(tried, json=json, shown=treatments[0])
     if save is not None:
         treatment = treatments[0]
-        from sigmascope import diagnosis
-
         how = f"load it with `--checkpoint {save}`"
         if not treatment.is_of_weights(opened.module, data.inputs):
             how = (
@@ -100,17 +104,6 @@ def _named(apply: str | None) -> "tuple[Remedy, ...]":
         return tuple(kind() for kind in diagnosis.remedies.REMEDIES)
     with refusing():
         return (diagnosis.remedies.remedy(apply),)
-
-
-def _opened(model: str, source: Source) -> "tuple[Model, Data, Data]":
-    """The model, data to measure on, and other data for the remedies to work with."""
-    from sigmascope import sources
-
-    opened, data = open_named(model, replace(source, samples=2 * source.samples))
-    if source.batch_dim != 0:
-        return opened, data, data
-    measured, other = sources.halves(data)
-    return opened, measured, other
 
 
 def _tried(
@@ -137,12 +130,3 @@ def _tried(
             budget=budget,
             **task(data, source),
         )
-
-
-def _effect(opened: "Model", data: "Data") -> Any:
-    from sigmascope import diagnosis
-
-    try:
-        return diagnosis.remedies.normalisation_effect(opened.module, data.inputs)
-    except diagnosis.remedies.Inapplicable:
-        return None

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from sigmascope.sources import Data
     from sigmascope.theory.bottleneck import DepthSweep
 
 SPREAD = 0.4  # of the targets: what the usual ridge is right for
@@ -62,11 +61,17 @@ def train(
         ray: Share the networks on Ray instead: the address of a cluster, or `local`.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import sources, theory
+    import torch
+
+    from sigmascope import gate, sources, theory
 
     require_targets(file=file, picture=picture, json=json, inputs=(data,))
     found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
-    inputs, targets = _both(found, data)
+    inputs, targets = found.inputs, found.targets
+    if not isinstance(inputs, torch.Tensor) or targets is None:
+        raise gate.Refusal(
+            f"`{data}` must hold one tensor of inputs, and targets. Name a file that has both."
+        )
     x, y = standardised(inputs.flatten(1)), _values(targets)
     factory = Stacks(x.shape[1], y.shape[1], width)
     with progress_bar() as progress:
@@ -85,19 +90,6 @@ def train(
     if picture is not None:
         _draw_clearest(sweep, targets, picture)
     return code
-
-
-def _both(found: "Data", name: str) -> "tuple[Tensor, Tensor]":
-    """Inputs and targets of data that have both."""
-    import torch
-
-    from sigmascope import gate
-
-    if isinstance(found.inputs, torch.Tensor) and found.targets is not None:
-        return found.inputs, found.targets
-    raise gate.Refusal(
-        f"`{name}` must hold one tensor of inputs, and targets. Name a file that has both."
-    )
 
 
 def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:

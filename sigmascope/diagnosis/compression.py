@@ -396,17 +396,13 @@ def compression(
     total = sum(p.numel() for p in model.parameters())
     after = total - sum(t.parameters[0] - t.parameters[1] for t in smaller)
     change = rounded(trial.distance(thin))
-    words = f"{len(smaller)} of {len(layers)} {_says(total, after, change, right)}"
+    told = "" if right is None else f" and {right[1]:.1%} right in the place of {right[0]:.1%}"
+    words = (
+        f"{len(smaller)} of {len(layers)} layers can be of lower rank: {after:,} parameters in the "
+        f"place of {total:,}, with the output changed by {change.value:.2%}{told}."
+    )
     thinner = factored(ours.model, layers, ranks)
     return Compression(thinner, smaller, change, (total, after), right, words)
-
-
-def _says(total: int, after: int, change: Estimate, right: tuple[float, float] | None) -> str:
-    told = "" if right is None else f" and {right[1]:.1%} right in the place of {right[0]:.1%}"
-    return (
-        f"layers can be of lower rank: {after:,} parameters in the place of {total:,}, with the "
-        f"output changed by {change.value:.2%}{told}."
-    )
 
 
 def _right(output: Tensor, targets: Tensor) -> float:

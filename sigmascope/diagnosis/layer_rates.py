@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import Operator, extreme_eigenvalues
 from sigmascope.probes import Subject
-from sigmascope.probes.curvature import Curvature
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Estimate
 
@@ -62,7 +61,13 @@ def layer_rates(
     """
     subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
     whole = subject.curvature("gauss-newton")
-    blocks = _blocks(model, whole)
+    # where the entries of each module's own parameters are; tied ones belong to the first
+    sizes = {n: p.numel() for n, p in model.named_parameters()}
+    at, places = 0, dict[str, list[Tensor]]()
+    for name in whole.parameters:
+        places.setdefault(_owner(name), []).append(torch.arange(at, at + sizes[name]))
+        at += sizes[name]
+    blocks = {name: torch.cat(rows) for name, rows in places.items()}
     with whole.held():
         seen = {n: _top(_part(whole.operator, rows), *ROUGH).value for n, rows in blocks.items()}
         tops = {name: top for name, top in seen.items() if 0 < top < math.inf}
@@ -72,18 +77,14 @@ def layer_rates(
                 f"and {share:g}. `sigmascope landscape` says why a layer has none."
             )
         together = _top(_scaled(whole.operator, blocks, tops), *FINE).high
-    return _groups(model, {name: share / (together * top) for name, top in tops.items()})
-
-
-def _blocks(model: nn.Module, whole: Curvature) -> dict[str, Tensor]:
-    """Where the entries of each module's own parameters are; tied ones belong to the first."""
-    sizes = {n: p.numel() for n, p in model.named_parameters()}
-    found: dict[str, list[Tensor]] = {}
-    at = 0
-    for name in whole.parameters:
-        found.setdefault(_owner(name), []).append(torch.arange(at, at + sizes[name]))
-        at += sizes[name]
-    return {name: torch.cat(rows) for name, rows in found.items()}
+    rates = {name: share / (together * top) for name, top in tops.items()}
+    groups: dict[str, list[nn.Parameter]] = {}
+    for name, p in model.named_parameters():
+        if p.requires_grad:
+            groups.setdefault(_owner(name) if _owner(name) in rates else REST, []).append(p)
+    rates[REST] = min(rates.values())  # what has no curvature gets the smallest
+    order = sorted(groups, key=lambda name: name == REST)
+    return [{"params": groups[n], "lr": rates[n], "name": n or "(model)"} for n in order]
 
 
 def _owner(parameter: str) -> str:
@@ -118,14 +119,3 @@ def _top(A: Operator, steps: int, tolerance: float) -> Estimate:
     """The largest eigenvalue."""
     steps = min(steps, A.shape[0])
     return extreme_eigenvalues(A, steps=steps, tolerance=tolerance, sides="top").top[0]
-
-
-def _groups(model: nn.Module, rates: dict[str, float]) -> list[dict[str, Any]]:
-    """The parameters with the rate of their module; what has none gets the smallest."""
-    groups: dict[str, list[nn.Parameter]] = {}
-    for name, p in model.named_parameters():
-        if p.requires_grad:
-            groups.setdefault(_owner(name) if _owner(name) in rates else REST, []).append(p)
-    rates = {**rates, REST: min(rates.values())}
-    order = sorted(groups, key=lambda name: name == REST)
-    return [{"params": groups[n], "lr": rates[n], "name": n or "(model)"} for n in order]

@@ -130,7 +130,14 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     with as_found(program.loss):
         if output is not None and not unread:
             unread = _missing(known.targets, output, loss)
-        why = "" if output is None or unread else _unfit(known, output, loss, batch_dim)
+        why = ""
+        if output is not None and not unread and known.targets is not None:
+            count = sample_count(known.batch, batch_dim=batch_dim)
+            try:
+                require_finite_targets(known.targets)
+                require_task(output, known.targets, loss, count=count, batch_dim=batch_dim)
+            except Refusal as refusal:
+                why = str(refusal)
     if program.loss is None and not (unread or why):
         unread = _other_loss(program.model, given, known, loss)
     elif unread and unread is not program.unread:  # the loss as it is cannot be asked
@@ -257,18 +264,6 @@ def _missing(targets: Any, output: Tensor, loss: Loss) -> str:
     except Exception:  # noqa: BLE001 (what is wrong then is told where the loss is asked)
         return ""
     return HOLES.format(holes) if bool(value.isfinite() & gradient.isfinite().all()) else ""
-
-
-def _unfit(known: Taken, output: Tensor, loss: Loss, batch_dim: int) -> str:
-    if known.targets is None:
-        return ""
-    count = sample_count(known.batch, batch_dim=batch_dim)
-    try:
-        require_finite_targets(known.targets)
-        require_task(output, known.targets, loss, count=count, batch_dim=batch_dim)
-    except Refusal as refusal:
-        return str(refusal)
-    return ""
 
 
 def _output(model: nn.Module, known: Taken) -> Any:
