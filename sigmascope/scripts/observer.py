@@ -566,10 +566,9 @@ class Observer(Closing):
             self.run.identical[name, where] += name in TOGETHER and same
         first = self.run.comparisons[name, node, shapes, where] <= LOOKED  # in any phase
         if first and name in ("cross_entropy", "nll_loss") and out.ndim == 2:
-            laid = _laid_out(out)
-            several = len(laid) > 2 and math.prod(laid[2:]) > 1
-            if several and laid[1] == out.shape[1] != laid[-1]:
-                self.run.scrambled[where] = laid
+            _, *places = laid = [*_laid_out(out)]
+            if math.prod(places[1:]) > 1 and places[0] == out.shape[1] != places[-1]:
+                self.run.scrambled[where] = (*laid,)
         if first:
             self._fit(name, node, where, out.detach(), targets.detach())
         if first and targets.requires_grad and name not in TOGETHER:
@@ -1085,7 +1084,7 @@ def _laid_out(out: Tensor) -> tuple[int, ...]:
     while node is not None and node.name().startswith(("LogSoftmax", "ToCopy")):
         node = node.next_functions[0][0]
     laid = node is not None and node.name() in ("ViewBackward0", "UnsafeViewBackward0")
-    return tuple(map(int, getattr(node, "_saved_self_sym_sizes", ()))) if laid else ()
+    return tuple(map(int, getattr(node, "_saved_self_sym_sizes", ()))) if laid else (len(out),)
 
 
 def _shapes(of: Iterable[Tensor]) -> tuple[tuple[int, ...], ...]:

@@ -491,8 +491,9 @@ def _minimised(run: ScriptRun, _: Finding) -> Change | None:
     """A loss without its minus."""
 
     def change(node: ast.AST, text: Text) -> str | None:
-        turned = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-        return text(node.operand) if turned and not isinstance(node.operand, ast.Constant) else None
+        if not isinstance(node, ast.UnaryOp) or not isinstance(node.op, ast.USub):
+            return None
+        return None if isinstance(node.operand, ast.Constant) else text(node.operand)
 
     places = dict.fromkeys((*(p for (_, p), (up, _) in run.reversed.items() if up), *run.losses))
     return next((made for place in places if (made := _written(place, change))), None)

@@ -259,7 +259,7 @@ def _misfit(subject: Subject) -> Iterator[Item]:
 
 def _shared(subject: Subject) -> Iterator[Item]:
     """Mean squares after batch normalisers of several calls, by the mean of their statistics."""
-    calls: dict[nn.Module, list[Call]] = {}
+    calls: dict[_BatchNorm, list[Call]] = {}
     for call in subject.normalised:
         if isinstance(call.module, _BatchNorm) and not call.spoiled:
             calls.setdefault(call.module, []).append(call)
