@@ -114,12 +114,9 @@ def _masked(
 
 
 def _content(t: Tensor, places: Tensor) -> float:
-    """Share of the ids at some places, of all but what fills rows.
-
-    That is the most frequent one here, or the most frequent one elsewhere: whichever leaves less.
-    """
-    fillers = [part.flatten().mode().values for part in (t[places], t[~places])]
-    return min(float(((t != f) & places).sum() / (t != f).sum().clamp_min(1)) for f in fillers)
+    """Share of the ids at some places, of all but what fills them: the most frequent one there."""
+    filler = t[places].mode().values
+    return float(((t != filler) & places).sum() / (t != filler).sum().clamp_min(1))
 
 
 def _named(batch: Any) -> Iterator[tuple[str, Tensor]]:

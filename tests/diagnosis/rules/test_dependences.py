@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from sigmascope import quantities as q, survey
 from sigmascope.diagnosis.rules.dependences import (
     heavy_dropout,
     mixed_samples,
@@ -160,3 +161,10 @@ def test_networks_that_drop_in_evaluation(digits):
 
     assert found(Drops(*network()), digits)["random-evaluation"].severity == "warning"
     assert "random-evaluation" not in found(network(), digits)
+
+
+def test_a_normaliser_of_one_place_is_not_read(digits):
+    measured = survey.profile(network(), digits.inputs, targets=digits.targets, views=("setup",))
+    assert measured.series(q.SHARED_SQUARE) == ()
+    measured = survey.profile(Twice(1.0), digits.inputs, targets=digits.targets, views=("setup",))
+    assert len(measured.series(q.SHARED_SQUARE)) == 2
