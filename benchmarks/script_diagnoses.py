@@ -99,21 +99,22 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "unshifted-target": "copied-targets",
         "weights-not-restored": "overwritten-weights",
         # of a fourth set, by somebody who knew no rule, of the kinds and mistakes that people meet:
-        # written down before they ran
+        # written down before they ran, but for no-step, unswitched-evaluation, repeated-draws,
+        # scrambled-classes
         "optimizer-before-layer-replaced": "other-parameters left-out-parameters",
         "same-batch-every-step": "repeated-batch",
         "dropout-too-high": "heavy-dropout",
         "sum-in-place-of-mean": "summed-loss rate-too-high",
         "clipping-too-strong": "clipped-steps strong-clipping scaled-gradients",
-        "metric-in-training-mode": "",  # of which nothing was said then
+        "metric-in-training-mode": "unswitched-evaluation",
         "dead-relu-outputs": "dead-units unsuited-closing bounded-output raw-output",
         "scheduler-per-batch": "dwindling-rate",
         "eval-mode-kept": "evaluation-mode untouched-statistics stale-statistics",
         "inputs-not-scaled": "unscaled-inputs offset-inputs",
-        "same-augmentation-for-all": "identical-pair alike-inputs repeated-inputs",
+        "same-augmentation-for-all": "repeated-draws identical-pair alike-inputs repeated-inputs",
         "frozen-by-mistake": "frozen-layer frozen-parameters",
         "step-of-another-models-optimizer": "other-parameters left-out-parameters "
-        "foreign-optimizer no-gradients-arrive",
+        "foreign-optimizer no-gradients-arrive no-step",
         "softmax-before-cross-entropy": "softmax-twice double-softmax",
         "load-strict-false-loads-nothing": "nothing-loaded",
         "rate-reaches-zero": "dwindling-rate",
@@ -137,7 +138,7 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "target-network-never-updated": "stale-target",
         "advantage-sign": "reversed-policy reversed-loss",
         "sigmoid-twice": "softmax-twice double-softmax",
-        "dimensions-mixed-by-reshape": "mixed-samples unrelated-targets",
+        "dimensions-mixed-by-reshape": "scrambled-classes mixed-samples unrelated-targets",
         "softmax-over-wrong-dimension": "unnormalised-attention mixed-samples",
         "loss-averaged-over-padding": "counted-padding",
         "loss-rebuilt-by-torch-tensor": "rebuilt-loss cut-loss no-gradients-arrive",

@@ -20,7 +20,7 @@ from sigmascope import quantities as q
 from sigmascope.diagnosis.engine import borne
 from sigmascope.diagnosis.rules.catalogue import KINDS as OF_NETWORK, NO_PROGRESS
 from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS, UNSCALED_TARGETS
-from sigmascope.diagnosis.rules.dependences import RANDOM_EVALUATION
+from sigmascope.diagnosis.rules.dependences import HEAVY_DROPOUT, RANDOM_EVALUATION
 from sigmascope.diagnosis.rules.outputs import REVERSED_LOSS
 from sigmascope.diagnosis.rules.representations import COLLAPSE, LAYER_GAIN, SIGMOID_STACK, SIZES
 from sigmascope.diagnosis.rules.sequences import EXPLODING_THROUGH_TIME
@@ -42,6 +42,7 @@ from sigmascope.scripts.interventions import (
     DecoupledDecay,
     HoldRate,
     Intervention,
+    LightDropout,
     LighterTerm,
     NoDecay,
     NormalisedLayers,
@@ -125,6 +126,7 @@ BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType
         RATE_TOO_LOW.name: (lambda: ScaledRate(factor=10.0), lambda: ScaledRate(factor=100.0)),
         STRONG_WEIGHT_DECAY.name: (NoDecay,),
         UNSCALED_TARGETS.name: (ScaledTargets,),
+        HEAVY_DROPOUT.name: (LightDropout,),
         UNSCALED_INPUTS.name: (StandardisedInputs,),
         OFFSET_INPUTS.name: (StandardisedInputs,),
         FROZEN_LAYER.name: (Unfrozen,),

@@ -377,6 +377,19 @@ def _normal(layer: nn.Module, _: Any, out: Tensor) -> Tensor:
 
 
 @dataclass
+class LightDropout(Intervention):
+    """Modules of dropout that drop half of the numbers or more drop a tenth."""
+
+    name: str = "light-dropout"
+    says: str = "dropout of a tenth where it is of half or more"
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        for part in module.modules():
+            if isinstance(part, nn.modules.dropout._DropoutNd) and part.p >= 0.5:
+                part.p = 0.1
+
+
+@dataclass
 class SkippedLayers(Intervention):
     """Hidden layers add what they read to what they write, where both have one shape."""
 

@@ -703,16 +703,19 @@ REPEATED_DRAWS = Kind(
 @rule("script", REPEATED_DRAWS)
 def repeated_draws(run: ScriptRun) -> Iterator[Finding]:
     """A seed that is set within the loop."""
-    for (name, place), (same, of) in run.drawn.items():
-        if same >= FEW and same >= 0.9 * of:
-            yield REPEATED_DRAWS.finding(
-                _where(place),
-                "warning",
-                _share(same, of),
-                f"`{name}` at {_where(place)} gives the same numbers in each of {same + 1} steps: "
-                "the source that it draws from is seeded anew, and nothing is random any more.",
-                ("Seed once, before the loop, and keep the generator.",),
-            )
+    drawn = run.drawn.items()
+    again = [(key, same) for key, (same, of) in drawn if same >= FEW and same >= 0.9 * of]
+    if again:
+        (name, place), same = again[0]
+        more = "" if len(again) == 1 else f", and what is drawn at {len(again) - 1} other places,"
+        yield REPEATED_DRAWS.finding(
+            _where(place),
+            "warning",
+            _share(same, same),
+            f"`{name}` at {_where(place)}{more} gives the same numbers in each of {same + 1} "
+            "steps: the source that it draws from is seeded anew, and nothing is random any more.",
+            ("Seed once, before the loop, and keep the generator.",),
+        )
 
 
 STRONG_CLIPPING = Kind(

@@ -84,6 +84,12 @@ class Own(nn.Module):
 model = Own(model)
 {AGAIN}
 """
+LAST = """
+old = model; model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
+new = torch.optim.SGD(model.parameters(), lr=0.5)
+for p in old.parameters():
+    p.grad = torch.ones_like(p)
+"""
 BESIDE = """\
         other.zero_grad()
         made(x).square().mean().backward()

@@ -16,6 +16,7 @@ from sigmascope.scripts.interventions import (
     FullRate,
     HoldRate,
     KeptGraph,
+    LightDropout,
     NoClipping,
     NoDecay,
     NormalisedLayers,
@@ -267,3 +268,9 @@ def test_hidden_layers_of_one_width_are_skipped():
     for layer in net[1:3]:
         hidden = hidden + torch.nn.functional.linear(hidden, layer.weight, layer.bias)
     torch.testing.assert_close(net(x), net[3](hidden))
+
+
+def test_dropout_of_most_is_made_light_and_other_is_left():
+    net = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.95), nn.Dropout2d(0.5), nn.Dropout(0.2))
+    LightDropout().called(net, ())
+    assert [m.p for m in net[1:]] == [0.1, 0.1, 0.2]

@@ -16,7 +16,7 @@ from sigmascope.records import Estimate, Reading
 from sigmascope.scripts.patches import diffs_of, first_change
 from sigmascope.scripts.rules import SORTED_CLASSES, found_in
 from sigmascope.scripts.running import Job, Script, run_here
-from tests.scripts.loops import FAULTY, SETUP, STEP, code
+from tests.scripts.loops import FAULTY, LAST, SETUP, STEP, code
 
 CHANGED = (
     "gradients-not-zeroed",
@@ -188,3 +188,8 @@ model = Net("""
     at = next(k for k, line in enumerate(text.splitlines(), 1) if call in line)
     found = [told(RANDOM_EVALUATION, f"dropout at train.py:{at}")]
     assert lines_of(text, tmp_path, found) == ([f"return {cured}"] if cured else [])
+
+
+def test_the_optimizer_that_is_given_gradients_steps_in_the_place_of_another(tmp_path):
+    changes = (SETUP, LAST), ("opt.zero_grad", "new.zero_grad")
+    assert lines_of(code(*changes), tmp_path) == ["new.step()"]

@@ -17,6 +17,7 @@ from tests.scripts.loops import (
     FROZEN,
     HEAD,
     HEALTHY,
+    LAST,
     LATER,
     LOSS,
     MADE,
@@ -86,12 +87,6 @@ def test_a_mistake_of_a_second_phase_is_told_where_a_run_goes_on_that_long(name)
         assert seen.early is not None
 
 
-LAST = """
-old = model; model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
-new = torch.optim.SGD(model.parameters(), lr=0.5)
-for p in old.parameters():
-    p.grad = torch.ones_like(p)
-"""
 FIRST = "    for _ in range(16):\n        x, y = next(iter(loader))\n"
 STREAM = """
 class Stream(torch.utils.data.IterableDataset):
