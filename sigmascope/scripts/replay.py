@@ -62,7 +62,7 @@ SOURCES = frozenset({
     "rand", "randn", "rand_like", "randn_like", "randperm", "randint", "uniform", "normal",
     "exponential", "log_normal", "cauchy",
 })  # fmt: skip
-FIRST = 64  # numbers by which a batch is known again
+FIRST, FEW_OF_EACH = 64, 8  # numbers by which a batch is known again, of one dimension or more
 ENOUGH = 8  # numbers of a draw, that do not come again by chance
 # what leads out of the graph; `normal` draws of what it is given, and gives nothing back to it
 CUTS = frozenset(("detach", "data", "item", "numpy", "tolist", "normal"))
@@ -880,7 +880,10 @@ def mark_of(x: Tensor) -> tuple[torch.Size, float]:
     """
     if x.layout != torch.strided or x.is_nested or x.is_quantized:
         return x.shape, math.nan
-    first = x.detach().reshape(-1)[:FIRST].double().cpu()
+    first = x.detach()
+    for dim in range(x.ndim):  # nothing large is copied
+        first = first.narrow(dim, 0, min(x.shape[dim], FIRST if x.ndim == 1 else FEW_OF_EACH))
+    first = first.reshape(-1).double().cpu()
     return x.shape, float(first @ torch.arange(1.0, len(first) + 1, dtype=torch.float64))
 
 

@@ -341,3 +341,16 @@ def test_a_loss_of_outputs_alone_is_told_as_a_limit(tmp_path):
     (tmp_path / "train.py").write_text(code((LOSS, "model(x).square().mean()")))
     found = diagnose_script(str(tmp_path / "train.py"), seconds=10, output="/dev/null")
     assert any("is not known" in why for why in found.unlooked)
+
+
+def test_a_batch_is_known_again_by_its_first_numbers_in_their_order():
+    x = torch.randn(12, 3, 20, 20, generator=torch.Generator().manual_seed(0))
+    mark = replay.mark_of(x)
+    assert mark == replay.mark_of(x.clone()) == replay.mark_of(x.permute(0, 2, 3, 1).movedim(3, 1))
+    for other in (x.flip(0), x.flip(1), x.roll(1, 3), x[:10], -x):
+        assert replay.mark_of(other) != mark
+    ids = torch.tensor([[3, 1, 2], [5, 4, 0]])
+    assert replay.mark_of(ids) != replay.mark_of(ids.flip(1))
+    shape, value = replay.mark_of(torch.eye(4).to_sparse())
+    assert shape == (4, 4)
+    assert value != value
