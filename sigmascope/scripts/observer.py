@@ -426,8 +426,8 @@ class Observer(Closing):
             self._names.update((id(p), (n, p.numel())) for n, p in module.named_parameters())
             seen.norms = any(isinstance(m, NORMS) for m in module.modules())
             self.run.modules.append(seen)
-        if not any(p.requires_grad for p in module.parameters()):
-            return None
+        if self._roused or not any(p.requires_grad for p in module.parameters()):
+            return None  # in between, evaluations alone are heard
         for each in self._live:
             if each.stepping and (x := next(tensors(args), None)) is not None:
                 each.given.append((id(module), float(x.detach().double().sum())))

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from sigmascope.scripts.interventions import KeptGraph
 from sigmascope.scripts.observer import Observer, Stopped
-from tests.scripts.loops import FAULTY, HEALTHY, code
+from tests.scripts.loops import DROPS, FAULTY, HEALTHY, SETUP, STEP, code
 from tests.scripts.test_rules import run
 
 
@@ -185,3 +185,23 @@ def test_random_numbers_are_drawn_as_without():
     torch.manual_seed(3), random.seed(3)
     nn.Linear(3, 1), torch.randn(2, 3)
     assert found == (torch.rand(1), random.random())
+
+
+EVALUATED = """
+    {}model.eval()
+    with torch.no_grad():
+        hits = [model(X[k : k + 64]).argmax(1) for k in range(0, 256, 64)]
+    model.train()
+"""
+
+
+@pytest.mark.parametrize(("when", "asked"), [("", 80), ("if epoch == 9: ", 4)])
+def test_between_steps_that_are_looked_at_evaluations_alone_are_heard(when, asked):
+    scored = EVALUATED.format(when)
+    changes = (SETUP, DROPS), ("range(4)", "range(20)"), (STEP, STEP + scored)
+    seen = run(code(*changes), steps=400)
+    (model,) = seen.modules
+    assert seen.steps == 320
+    assert model.asked == asked
+    # calls from `eval` on until the next step, of which two are not counted as training
+    assert seen.main.looked <= model.in_training <= seen.main.looked + 1

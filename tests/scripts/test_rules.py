@@ -30,7 +30,7 @@ from tests.scripts.loops import (
 
 def run(text, **how):
     """What is seen of a loop in this process."""
-    watching = Observer(steps=40, own=lambda name: name == "<loop>", **how)
+    watching = Observer(**{"steps": 40, **how}, own=lambda name: name == "<loop>")
     with warnings.catch_warnings(), torch.random.fork_rng(), contextlib.suppress(Stopped), watching:
         warnings.simplefilter("ignore")
         exec(compile(text, "<loop>", "exec"), {"__name__": "__main__"})
