@@ -156,8 +156,8 @@ def _run(program: Program, *, samples: int, batch_dim: int) -> tuple[Taken, Any]
     """
     given = _of(program, samples=samples, batch_dim=batch_dim)
     whole = _output(program.model, given)
-    size, total = program.batch_size or given.size, given.total or 0
-    if whole is None and size is not None and size != samples:
+    size, total = program.batch_size or given.size or SIZE, given.total or 0
+    if whole is None and size != samples:
         more = _of(program, samples=total if size >= total else size, batch_dim=batch_dim)
         whole = _output(program.model, more)
         given = given if whole is None else more
