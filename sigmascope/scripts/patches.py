@@ -9,6 +9,7 @@ import ast
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,16 @@ from sigmascope.records import Finding
 from sigmascope.scripts.rules import (
     ATTACHED_TARGET,
     CUT_GRAPH,
+    CUT_THROUGH_TIME,
     DWINDLING_RATE,
     EVALUATION_MODE,
     GRADIENTS_NOT_ZEROED,
     MAXIMISED_LOSS,
     NO_BACKWARD,
     NO_STEP,
+    NON_FINITE_GRADIENTS,
+    NON_FINITE_LOSS,
+    REPEATED_BATCH,
     SCALED_GRADIENTS,
     SOFTMAX_TWICE,
     SORTED_CLASSES,
@@ -83,6 +88,10 @@ def _changes(run: ScriptRun, findings: Sequence[Finding]) -> Iterator[tuple[str,
         SCALED_GRADIENTS.name: _unscaled,
         EVALUATION_MODE.name: _train,
         CUT_GRAPH.name: _kept,
+        CUT_THROUGH_TIME.name: _kept,
+        REPEATED_BATCH.name: _stream,
+        NON_FINITE_LOSS.name: _clamped,
+        NON_FINITE_GRADIENTS.name: _clamped,
         SOFTMAX_TWICE.name: _logarithms,
         SPREAD_SHAPES.name: _one_shape,
         ATTACHED_TARGET.name: _detached,
@@ -279,13 +288,26 @@ Text = Callable[[ast.AST], str]
 New = str | tuple[ast.AST, str] | None  # for an expression, or for a part of it
 
 
-def _written(place: Line | None, change: Callable[[ast.AST, Text], New]) -> Change | None:
-    """A script with the one expression of a line changed that `change` gives anything for."""
+def _written(
+    place: Line | None,
+    change: Callable[[ast.AST, Text], New],
+    *,
+    every: bool = False,
+    lines: Lines | None = None,
+) -> Change | None:
+    """A script with the one expression of a line changed that `change` gives anything for.
+
+    Args:
+        place: The line.
+        change: What stands in the place of an expression, if anything.
+        every: Whether there may be several, which are no parts of another.
+        lines: Of the script, where they were changed before.
+    """
     read = _read(place)
     if read is None or place is None:
         return None
-    file, lines = read
-    whole = "".join(lines).encode()
+    file, own = read
+    whole = "".join(lines or own).encode()
     starts = [0]
     for line in whole.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -300,14 +322,15 @@ def _written(place: Line | None, change: Callable[[ast.AST, Text], New]) -> Chan
     except (SyntaxError, ValueError):
         return None
     here = [n for n in nodes if n.lineno <= place.line <= (n.end_lineno or n.lineno)]
-    found = [(n, new) for n in here if (new := change(n, text)) is not None]
-    if len(found) != 1:
+    told = [(n, new) for n in here if (new := change(n, text)) is not None]
+    parts = [(n, new) if isinstance(new, str) else new for n, new in told]
+    found = sorted(((*span(node), new) for node, new in parts), reverse=True)
+    apart = all(a[0] >= b[1] for a, b in pairwise(found))
+    if not found or not apart or (len(found) > 1 and not every):
         return None
-    node, new = found[0]
-    part, new = (node, new) if isinstance(new, str) else new
-    first, last = span(part)
-    made = whole[:first] + new.encode() + whole[last:]
-    return file, lines, made.decode().splitlines(keepends=True)
+    for first, last, new in found:  # from the end
+        whole = whole[:first] + new.encode() + whole[last:]
+    return file, own, whole.decode().splitlines(keepends=True)
 
 
 def _name(node: ast.AST) -> str:
@@ -318,7 +341,8 @@ def _name(node: ast.AST) -> str:
 
 def _kept(run: ScriptRun, _: Finding) -> Change | None:
     """What is detached stays in the graph; a draw is one that gradients go through."""
-    cut = next((c for c in run.cuts if c.how in ("detach", "data", "sample")), None)
+    told = [c for c in run.cuts if c.how in ("detach", "data", "sample")]
+    cut = max(told, key=lambda c: (bool(c.names), c.fed, c.across), default=None)
 
     def change(node: ast.AST, text: Text) -> str | None:
         if cut is not None and cut.how == "data":
@@ -351,21 +375,30 @@ def _of_two(node: ast.AST) -> bool:
 
 
 def _logarithms(run: ScriptRun, _: Finding) -> Change | None:
-    """A loss that takes probabilities, in the place of one that takes logits."""
-    named = ((n, node, place) for (n, node, _, place) in run.comparisons if n in TWICE)
-    found = next(((n, at) for n, node, at in named if node.startswith(TWICE[n])), None)
+    """Losses that take probabilities, in the place of those that take logits."""
+    every = [key for key in run.comparisons if key[0] in TWICE and key[1].startswith(TWICE[key[0]])]
+    found = {place: (name, shapes) for name, _, shapes, place in every}
+    at = None
 
     def change(node: ast.AST, text: Text) -> str | None:
         if not isinstance(node, ast.Call) or not _of_two(node):
             return None
         shares, targets = map(text, node.args)
-        if found is not None and found[0] == "cross_entropy":
+        name, shapes = found[at]
+        if name == "cross_entropy" and shapes[0] == shapes[1]:  # targets are shares, too
+            wanted = _whole(node.args[1], text)
+            return f"-({wanted} * torch.log({shares} + 1e-9)).sum(-1).mean()"
+        if name == "cross_entropy":
             return f"torch.nn.functional.nll_loss(torch.log({shares} + 1e-9), {targets})"
         return f"torch.nn.functional.binary_cross_entropy({shares}, {targets})"
 
-    if found is None or (read := _read(found[1])) is None or "import torch\n" not in read[1]:
-        return None
-    return _written(found[1], change)
+    made: Change | None = None
+    for at in found:
+        read = _read(at)
+        if read is None or "import torch\n" not in read[1]:
+            return None
+        made = _written(at, change, lines=made and made[2]) or made
+    return made
 
 
 def _of_scores(run: ScriptRun, _: Finding) -> Change | None:
@@ -563,9 +596,60 @@ def _shuffled(run: ScriptRun, _: Finding) -> Change | None:
     ]
 
     def change(node: ast.AST, text: Text) -> New:
-        if not isinstance(node, ast.Call) or _name(node) != "DataLoader":
+        own = isinstance(node, ast.Call) and _name(node) == "DataLoader"
+        if not own or not isinstance(node, ast.Call) or _keyword(node, "sampler"):
             return None
         value = _keyword(node, "shuffle")
         return _also(node, text, "shuffle=True") if value is None else (value, "True")
 
     return _written(Line(seen.place.file, made[0].lineno), change) if len(made) == 1 else None
+
+
+def _stream(run: ScriptRun, _: Finding) -> Change | None:
+    """A loader that is begun once, before the loop, and again where it is at its end."""
+    seen = max(run.loaders.values(), key=lambda each: each.begun, default=None)
+    read = _read(seen.place) if seen else None
+    if seen is None or seen.place is None or read is None:
+        return None
+    begun: list[str] = []
+
+    def change(node: ast.AST, text: Text) -> str | None:
+        """`next(iter(loader))`."""
+        if not isinstance(node, ast.Call) or _name(node) != "next" or len(node.args) != 1:
+            return None
+        inner = node.args[0]
+        if not isinstance(inner, ast.Call) or _name(inner) != "iter" or len(inner.args) != 1:
+            return None
+        begun.append(text(inner.args[0]))
+        return "next(batches)"
+
+    made = _written(seen.place, change)
+    if made is None or any("batches" in line for line in made[1]):
+        return None
+    at = seen.place.line
+    whole = ast.walk(ast.parse("".join(made[1])))
+    around = [n for n in whole if isinstance(n, ast.For | ast.While)]
+    around = [n for n in around if n.lineno <= at <= (n.end_lineno or at)]
+    if not around:
+        return None
+    first = min(n.lineno for n in around) - 1  # of the outermost loop
+    indent = _indent(made[1][first])
+    line = f"{indent}batches = (batch for _ in iter(int, 1) for batch in {begun[0]})\n"
+    return made[0], made[1], [*made[2][:first], line, *made[2][first:]]
+
+
+def _clamped(run: ScriptRun, _: Finding) -> Change | None:
+    """A logarithm or a root of what is no less than a little."""
+    broken = run.broken
+    words = ("log", "log2", "log10", "sqrt")
+    name = next((w for w in words if broken is not None and broken.how.strip("_") == w), None)
+
+    def change(node: ast.AST, text: Text) -> New:
+        if not isinstance(node, ast.Call) or _name(node) != name or node.keywords:
+            return None
+        if len(node.args) == 1:
+            return node.args[0], f"({text(node.args[0])}).clamp_min(1e-8)"
+        of = node.func.value if isinstance(node.func, ast.Attribute) and not node.args else None
+        return None if of is None else (of, f"{_whole(of, text)}.clamp_min(1e-8)")
+
+    return None if name is None or broken is None else _written(broken.place, change, every=True)

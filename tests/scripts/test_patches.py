@@ -16,7 +16,7 @@ from sigmascope.records import Estimate, Reading
 from sigmascope.scripts.patches import diffs_of, first_change
 from sigmascope.scripts.rules import SORTED_CLASSES, found_in
 from sigmascope.scripts.running import Job, Script, run_here
-from tests.scripts.loops import FAULTY, LAST, SETUP, STEP, code
+from tests.scripts.loops import FAULTY, LAST, LOSS, SETUP, STEP, code
 
 CHANGED = (
     "gradients-not-zeroed",
@@ -36,6 +36,8 @@ CHANGED = (
     "unshared-probabilities",
     "one-class-batches",
     "maximised-loss",
+    "repeated-batch",
+    "cut-through-time",
 )
 
 
@@ -193,3 +195,36 @@ model = Net("""
 def test_the_optimizer_that_is_given_gradients_steps_in_the_place_of_another(tmp_path):
     changes = (SETUP, LAST), ("opt.zero_grad", "new.zero_grad")
     assert lines_of(code(*changes), tmp_path) == ["new.step()"]
+
+
+@pytest.mark.parametrize(
+    ("loss", "line"),
+    [
+        ("(0 * x).log().mean()", "((0 * x).clamp_min(1e-8)).log().mean()"),
+        ("torch.log(0 * x).mean()", "torch.log((0 * x).clamp_min(1e-8)).mean()"),
+        (
+            "(torch.log(0 * x) + torch.log(1 - x * 0)).mean()",
+            "(torch.log((0 * x).clamp_min(1e-8)) + torch.log((1 - x * 0).clamp_min(1e-8))).mean()",
+        ),
+        ("(0 * x).log().log().mean()", None),  # it is not known which
+        ("(x / 0).mean()", None),
+    ],
+)
+def test_a_logarithm_of_nothing_is_one_of_a_little(loss, line, tmp_path):
+    text = code((LOSS, f"{LOSS} + 0 * {loss}"))
+    (tmp_path / "train.py").write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = run_here(Job(Script(str(tmp_path / "train.py")), 40, 30, traced=0))
+    changed = first_change(run, found_in(run))
+    assert (changed is None) == (line is None)
+    assert line is None or line in changed
+
+
+def test_losses_of_shares_on_several_lines_are_written_otherwise(tmp_path):
+    lines = """\
+nn.functional.cross_entropy(model(x).softmax(1), y)
+        loss = loss + nn.functional.cross_entropy(model(x).softmax(1), torch.ones(len(x), 2) / 2)"""
+    added = lines_of(code((LOSS, lines)), tmp_path)
+    assert "nll_loss" in added[0]
+    assert "(torch.ones(len(x), 2) / 2) * torch.log(" in added[1]
