@@ -676,7 +676,8 @@ def repeated_batch(run: ScriptRun) -> Iterator[Finding]:
     for loader in run.loaders.values():
         steps = max(run.steps, run.backwards, 1)  # several batches may make a step
         ordered = loader.sampler == "SequentialSampler" and (loader.count or 0) > 1
-        alike = max((m.alike for m in run.modules), default=0) >= 0.9 * min(steps, loader.begun)
+        looked = max((o.looked for o in run.optimizers), default=steps)
+        alike = max((m.alike for m in run.modules), default=0) >= 0.9 * min(looked, loader.begun)
         several = loader.count is None or loader.count > 1
         if loader.begun >= max(FEW, MANY * steps) and (ordered or (alike and several)):
             yield REPEATED_BATCH.finding(

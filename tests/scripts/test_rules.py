@@ -139,6 +139,13 @@ def test_the_same_mistake_by_other_means_is_told_by_its_name(name, changes):
     assert name in [f.name for f in found_in(run(code(*changes)))][:1]
 
 
+def test_a_batch_that_comes_again_is_told_of_the_steps_that_were_looked_at():
+    text = code((LOADER, FIRST.replace("16", "80")), (SETUP, STREAM))
+    seen = run(text, steps=400)
+    assert seen.main.looked < 0.5 * seen.steps
+    assert [f.name for f in found_in(seen)] == ["repeated-batch"]
+
+
 def test_a_sum_of_data_and_a_derivative_is_no_target():
     text = SLOPE.format(
         ", retain_graph=True", " + (slope + model(x) @ torch.ones(2, 8) - x.sin()).square().mean()"
