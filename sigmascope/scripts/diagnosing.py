@@ -564,13 +564,15 @@ def _judged(
     )
     every = {**{kind.name: kind for kind in OF_NETWORK}, **own}
     brings = {name: {k.name for k in kind.brings} for name, kind in every.items()}
+    # what is a note explains nothing, but for what a network has by what it has
+    explains = lambda g, name: g.severity != "note" or own.keys().isdisjoint((g.name, name))
     waiting, left = list[Finding](), sorted(told, key=rank)
     while left:  # what another one brings comes behind it
         f, *left = left
-        ahead = {n for g in left if g.severity != "note" for n in brings.get(g.name, ())}
-        waiting.append(f)
-        yield from (w for w in waiting if w.name not in ahead)
-        waiting = [w for w in waiting if w.name in ahead]
+        pairs = [(g, name) for g in left for name in brings.get(g.name, ())]
+        ahead = {name for g, name in pairs if explains(g, name)}
+        yield from (w for w in (f, *waiting) if w.name not in ahead)
+        waiting = [w for w in (*waiting, f) if w.name in ahead]
 
 
 def _forms(finding: Finding) -> set[str]:

@@ -711,7 +711,7 @@ class Observer(Closing):
             self._unscaled = weakref.ref(found), args[1]
             if args[0].is_enabled() and args[0].get_scale() != 1.0:
                 self._is_scaled = True
-                self.run.scaled["scale", self._place()] += 1
+                self.run.scaled["scale", self._place()] += not self._dozing
         return found
 
     def _scaler(self, name: str) -> Callable[..., Any]:
@@ -1048,7 +1048,7 @@ class Observer(Closing):
 
     def _clipped(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         if self._is_scaled:
-            self.run.scaled["clipping", self._place()] += 1
+            self.run.scaled["clipping", self._place()] += not self._dozing
         limit = args[1] if len(args) > 1 else named.get("max_norm", named.get("clip_value"))
         before = own(args[0], float("inf")) if self.intervention.unclips() else None
         found = own(*args, **named) if before is None else before

@@ -6,6 +6,7 @@ import math
 import pytest
 
 from sigmascope import report
+from sigmascope.diagnosis.rules.representations import DEAD_UNITS, LOST_INPUTS
 from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH
 from sigmascope.gate import Refusal
 from sigmascope.records import Estimate
@@ -277,10 +278,13 @@ def test_decay_in_the_gradient_of_adam_that_harms_embeddings(tmp_path):
 
 def test_what_another_finding_brings_comes_behind_it_however_sure():
     one, two = Estimate.exactly(0.5), (1.0, 1.0, 1.0)
-    proof = Attempt("rate x 0.1", "a lower rate", two, (0.1,) * 3, 2.0, one)
+    proof = Attempt("rate x 0.1", "a lower rate", two, (0.1,) * 3, 1.0, one)
     cause = SORTED_CLASSES.finding("x", "warning", (), "sorted")
     found = [f.name for f in _judged([cause], {RATE_TOO_HIGH.name: [proof]}, ScriptRun(steps=40))]
     assert found == ["one-class-batches", "rate-too-high"]
     hint = SORTED_CLASSES.finding("x", "note", (), "sorted")
     found = [f.name for f in _judged([hint], {RATE_TOO_HIGH.name: [proof]}, ScriptRun(steps=40))]
     assert found == ["rate-too-high", "one-class-batches"]
+    dead = DEAD_UNITS.finding("a", "note", (), "dead"), LOST_INPUTS.finding("b", "warning", (), "")
+    found = [f.name for f in _judged(dead[::-1], {}, ScriptRun(steps=40))]
+    assert found == ["dead-units", "lost-inputs"]

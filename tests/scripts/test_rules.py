@@ -139,6 +139,13 @@ def test_the_same_mistake_by_other_means_is_told_by_its_name(name, changes):
     assert name in [f.name for f in found_in(run(code(*changes)))][:1]
 
 
+def test_a_scaler_is_counted_in_the_steps_that_are_looked_at():
+    text = code(*FAULTY["scaled-gradients"], ("range(4)", "range(40)"))
+    seen = run(text, steps=600)
+    assert seen.main.looked < 0.5 * seen.steps
+    assert "scaled-gradients" in [f.name for f in found_in(seen)]
+
+
 def test_a_batch_that_comes_again_is_told_of_the_steps_that_were_looked_at():
     text = code((LOADER, FIRST.replace("16", "80")), (SETUP, STREAM))
     seen = run(text, steps=400)
