@@ -170,8 +170,9 @@ from sigmascope.scripts import interventions as made
 from sigmascope.scripts.running import Job, Script, run_here
 file, name = sys.argv[1:]
 word, _, factor = name.partition(" x ")
-kinds = [k() for k in made.Intervention.__subclasses__() if k not in (made.LighterTerm,)]
-kinds += [made.FullRate(), made.Unfrozen()]
+def every(kind):
+    return [k for one in kind.__subclasses__() for k in (one, *every(one))]
+kinds = [k() for k in every(made.Intervention) if k not in (made.LighterTerm,)]
 class Lighter(made.Intervention):
     def compared(self, name, place, loss):
         if name == word and loss.requires_grad:

@@ -351,11 +351,10 @@ class AdamSteps(Intervention):
 
 
 @dataclass
-class NormalisedLayers(Intervention):
-    """What hidden layers write has mean 0 and spread 1 over the batch, unit by unit."""
+class ChangedLayers(Intervention):
+    """Hidden layers write something else, from the first call of a model on."""
 
-    name: str = "normalised"
-    says: str = "what hidden layers write normalised over the batch"
+    first: int = 0  # of the layers, counted from the first
 
     def __post_init__(self) -> None:
         self._known = set[int]()
@@ -363,17 +362,28 @@ class NormalisedLayers(Intervention):
     def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
         layers = [m for m in module.modules() if isinstance(m, LAYERS)]
         if self._known.isdisjoint(map(id, layers)):
-            for layer in layers[:-1]:
-                layer.register_forward_hook(_normal)
+            for layer in layers[self.first : -1]:
+                layer.register_forward_hook(self.written)
         self._known.update(map(id, layers))
 
-
-def _normal(layer: nn.Module, _: Any, out: Tensor) -> Tensor:
-    if out.ndim < 2 or len(out) < 2:
+    def written(self, layer: nn.Module, args: tuple[Any, ...], out: Tensor) -> Tensor:
+        """What a layer is to write."""
         return out
-    units = out.ndim - 1 if isinstance(layer, nn.Linear) else 1
-    axes = tuple(i for i in range(out.ndim) if i != units)
-    return (out - out.mean(axes, keepdim=True)) / (out.std(axes, keepdim=True) + 1e-5)
+
+
+@dataclass
+class NormalisedLayers(ChangedLayers):
+    """What hidden layers write has mean 0 and spread 1 over the batch, unit by unit."""
+
+    name: str = "normalised"
+    says: str = "what hidden layers write normalised over the batch"
+
+    def written(self, layer: nn.Module, args: tuple[Any, ...], out: Tensor) -> Tensor:
+        if out.ndim < 2 or len(out) < 2:
+            return out
+        units = out.ndim - 1 if isinstance(layer, nn.Linear) else 1
+        axes = tuple(i for i in range(out.ndim) if i != units)
+        return (out - out.mean(axes, keepdim=True)) / (out.std(axes, keepdim=True) + 1e-5)
 
 
 @dataclass
@@ -390,25 +400,15 @@ class LightDropout(Intervention):
 
 
 @dataclass
-class SkippedLayers(Intervention):
+class SkippedLayers(ChangedLayers):
     """Hidden layers add what they read to what they write, where both have one shape."""
 
     name: str = "skips"
     says: str = "skip connections around hidden layers"
+    first: int = 1
 
-    def __post_init__(self) -> None:
-        self._known = set[int]()
-
-    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
-        layers = [m for m in module.modules() if isinstance(m, LAYERS)]
-        if self._known.isdisjoint(map(id, layers)):
-            for layer in layers[1:-1]:
-                layer.register_forward_hook(_skipped)
-        self._known.update(map(id, layers))
-
-
-def _skipped(layer: nn.Module, args: tuple[Any, ...], out: Tensor) -> Tensor:
-    return out + args[0] if args and args[0].shape == out.shape else out
+    def written(self, layer: nn.Module, args: tuple[Any, ...], out: Tensor) -> Tensor:
+        return out + args[0] if args and args[0].shape == out.shape else out
 
 
 @dataclass
