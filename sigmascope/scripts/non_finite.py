@@ -24,12 +24,18 @@ UNWRITTEN = "empty"  # memory as it was found, which begins the name of what giv
 AT = re.compile(r'File "([^"]+)", line (\d+)')
 
 
+def _numbers(t: Tensor) -> Tensor:
+    """All that are held, of a tensor that leaves out zeros, too."""
+    held = t._values() if t.layout == torch.sparse_coo else t
+    return t.values() if t.layout not in (torch.strided, torch.sparse_coo) else held
+
+
 def _is_finite(t: Tensor) -> bool:
-    return not t.is_floating_point() or bool(t.isfinite().all())
+    return not t.is_floating_point() or bool(_numbers(t).isfinite().all())
 
 
 def _is_nan(t: Tensor) -> bool:
-    return t.is_floating_point() and bool(t.isnan().any())
+    return t.is_floating_point() and bool(_numbers(t).isnan().any())
 
 
 class Origins(TorchDispatchMode):
