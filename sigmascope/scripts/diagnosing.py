@@ -527,7 +527,11 @@ def _judged(
     least = NEARLY * max(map(_gain_of, without), default=0.0)
     spared = any(a.helps and _gain_of(a) >= least for a in part)
     other = (STRONG_WEIGHT_DECAY if spared else HARMFUL_DECAY).name  # is not the cause
-    attempts = {name: made for name, made in attempts.items() if name != other}
+    # where a lower rate helps and a higher one, too, the one that helps less does by chance
+    rates = {k.name: [*attempts.get(k.name, ())] for k in (RATE_TOO_HIGH, RATE_TOO_LOW)}
+    helped = {k: max(_gain_of(a) for a in m) for k, m in rates.items() if any(a.helps for a in m)}
+    weaker = min(helped, key=lambda k: helped[k]) if len(helped) > 1 else ""
+    attempts = {name: made for name, made in attempts.items() if name not in (other, weaker)}
     found = [f for f in found if f.name != other]
     alone = (OUTWEIGHED_ERROR, SUMMED_LOSS, STRONG_WEIGHT_DECAY, HARMFUL_DECAY, *dict(GENERIC))
     if any(m.repeated for m in run.modules):  # which asks how far draws differ

@@ -7,7 +7,7 @@ import pytest
 
 from sigmascope import report
 from sigmascope.diagnosis.rules.representations import DEAD_UNITS, LOST_INPUTS
-from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH
+from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW
 from sigmascope.gate import Refusal
 from sigmascope.records import Estimate
 from sigmascope.scripts import Attempt, diagnose_script
@@ -288,3 +288,13 @@ def test_what_another_finding_brings_comes_behind_it_however_sure():
     dead = DEAD_UNITS.finding("a", "note", (), "dead"), LOST_INPUTS.finding("b", "warning", (), "")
     found = [f.name for f in _judged(dead[::-1], {}, ScriptRun(steps=40))]
     assert found == ["dead-units", "lost-inputs"]
+
+
+def test_of_a_lower_and_a_higher_rate_that_both_help_one_does_by_chance():
+    def tried(factor, gain):
+        return Attempt(f"rate x {factor}", "", (1.0,), (0.5,), 2.0, Estimate.exactly(gain))
+
+    both = {RATE_TOO_HIGH.name: [tried(0.1, 0.05)], RATE_TOO_LOW.name: [tried(10, 0.3)]}
+    assert [f.name for f in _judged([], both, ScriptRun(steps=40))] == ["rate-too-low"]
+    both[RATE_TOO_LOW.name] = [tried(10, -0.3)]
+    assert [f.name for f in _judged([], both, ScriptRun(steps=40))] == ["rate-too-high"]
