@@ -27,7 +27,7 @@ extensions = [
 ]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 4
-exclude_patterns = ["_build", "generate.py", "bands.py", "kept.py"]
+exclude_patterns = ["jupyter_execute", "_build", "generate.py", "bands.py", "kept.py"]
 
 nb_execution_mode = "force"  # results kept from an earlier sigmascope would be stale
 nb_execution_in_temp = True  # run files and checkpoints that cells write are thrown away
