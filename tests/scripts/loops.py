@@ -335,6 +335,9 @@ HEALTHY = {
         (SETUP, "other = torch.optim.SGD(model[2:].parameters(), lr=0.1)"),
     ),
     "scored in evaluation mode": ((SETUP, DROPS), (STEP, STEP + "        model.eval()\n" + SCORED)),
+    "asked in both modes": (
+        (SETUP, DROPS), (STEP, STEP + SCORED + "        model.eval()\n" + SCORED),
+    ),
     "scored by draws": ((SETUP, DROPS), (STEP, STEP + SCORED.replace("X[k : k + 64]", "X[:64]"))),
     "statistics made anew": (
         (SETUP, "model.insert(1, nn.BatchNorm1d(16, momentum=None))\n" + AGAIN),

@@ -6,15 +6,17 @@ import math
 import pytest
 
 from sigmascope import report
+from sigmascope.diagnosis.rules.dependences import RANDOM_EVALUATION
 from sigmascope.diagnosis.rules.representations import DEAD_UNITS, LOST_INPUTS
 from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW
+from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
 from sigmascope.gate import Refusal
 from sigmascope.records import Estimate
 from sigmascope.scripts import Attempt, diagnose_script
 from sigmascope.scripts.diagnosing import _asked, _judged, _paired
 from sigmascope.scripts.rules import SORTED_CLASSES
 from sigmascope.scripts.running import Outcome, Runner
-from sigmascope.scripts.seen import Line, LossSeen, OptimizerSeen, ScriptRun
+from sigmascope.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
 from tests.scripts.loops import FAULTY, code
 
 
@@ -298,3 +300,19 @@ def test_of_a_lower_and_a_higher_rate_that_both_help_one_does_by_chance():
     assert [f.name for f in _judged([], both, ScriptRun(steps=40))] == ["rate-too-low"]
     both[RATE_TOO_LOW.name] = [tried(10, -0.3)]
     assert [f.name for f in _judged([], both, ScriptRun(steps=40))] == ["rate-too-high"]
+
+
+def test_draws_that_a_script_asks_for_again_and_again_are_meant():
+    found = RANDOM_EVALUATION.finding("(model)", "warning", (), "drawn")
+    for repeated, severity in ((True, "note"), (False, "warning")):
+        run = ScriptRun(steps=40, modules=[Called("Net", None, repeated=repeated)])
+        assert [f.severity for f in _judged([found], {}, run)] == [severity]
+
+
+def test_what_is_frozen_is_no_fault_of_a_script_that_learns():
+    found = FROZEN_LAYER.finding("0.weight", "warning", (), "frozen")
+    one = Attempt("unfrozen", "", (0.3,), (0.1,), 1.0, Estimate.exactly(0.2))
+    for last, severity in ((0.3, "note"), (0.8, "warning")):
+        run = ScriptRun(steps=40, losses={None: LossSeen(None, [1.0] * 8 + [last] * 32)})
+        told = _judged([found], {FROZEN_LAYER.name: [one]}, run)
+        assert [f.severity for f in told] == [severity]

@@ -14,7 +14,7 @@ from sigmascope.scripts import replay
 from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.replay import program_of_step
 from sigmascope.scripts.running import program_of_run
-from tests.scripts.loops import code
+from tests.scripts.loops import HEALTHY, code
 from tests.scripts.test_rules import run
 
 LOSS = "nn.functional.cross_entropy(model(x), y)"
@@ -354,3 +354,10 @@ def test_a_batch_is_known_again_by_its_first_numbers_in_their_order():
     shape, value = replay.mark_of(torch.eye(4).to_sparse())
     assert shape == (4, 4)
     assert value != value
+
+
+def test_a_sparse_graph_is_a_constant_of_its_step():
+    program = program_of_run(run(code(*HEALTHY["a sparse graph"]), recorded=True))
+    inputs, targets = program.data
+    assert inputs.shape == (256, 8)
+    assert targets.shape == (256,)
