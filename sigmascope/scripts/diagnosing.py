@@ -10,7 +10,7 @@ none.
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -519,9 +519,9 @@ def _judged(
     found: Sequence[Finding], attempts: Mapping[str, Sequence[Attempt]], run: ScriptRun
 ) -> Iterator[Finding]:
     """Findings by what proves them; of two alike the one that was proved first."""
-    own = {kind.name: kind for kind in KINDS}
-    if learned(run, HALF):  # in all of the run: what its network has, it overcomes
-        of_network = {kind.name: kind for kind in OF_NETWORK}
+    own, of_network = ({kind.name: kind for kind in kinds} for kinds in (KINDS, OF_NETWORK))
+    far = learned(run, HALF)  # in all of the run
+    if far:  # what its network has, it overcomes
         found = [f if f.name in own else borne(f, of_network.get(f.name)) for f in found]
     without, part = ([*attempts.get(k.name, ())] for k in (STRONG_WEIGHT_DECAY, HARMFUL_DECAY))
     least = NEARLY * max(map(_gain_of, without), default=0.0)
@@ -534,14 +534,13 @@ def _judged(
     attempts = {name: made for name, made in attempts.items() if name not in (other, weaker)}
     found = [f for f in found if f.name != other]
     alone = (OUTWEIGHED_ERROR, SUMMED_LOSS, STRONG_WEIGHT_DECAY, HARMFUL_DECAY, *dict(GENERIC))
-    if any(m.repeated for m in run.modules):  # which asks how far draws differ
-        meant = lambda f: replace(f, severity="note") if f.name == RANDOM_EVALUATION.name else f
-        found = [meant(f) for f in found]
     by_name = {kind.name: kind for kind in alone}
+    # what is frozen would lower a loss that falls further, and is not to; what is asked of the same
+    # samples again and again is asked how far draws differ
+    meant = (FROZEN_LAYER.name, FROZEN_PARAMETERS.name) if far else ()
+    meant += (RANDOM_EVALUATION.name,) if any(m.repeated for m in run.modules) else ()
     told = [_proved(f, attempts.get(f.name, ()), own.get(f.name)) for f in found]
-    if learned(run, HALF):  # what is frozen would lower it further, and is not to
-        still = (FROZEN_LAYER.name, FROZEN_PARAMETERS.name)
-        told = [replace(f, severity="note") if f.name in still else f for f in told]
+    told = [replace(f, severity="note") if f.name in meant else f for f in told]
     names = {f.name for f in found}
     for name, made in attempts.items():
         best = max((a for a in made if a.helps), default=None, key=_gain_of)
@@ -566,14 +565,21 @@ def _judged(
         not (f.name in own and own[f.name].proven) and proved.isdisjoint(_forms(f)),
         f.name not in own and not proved,
     )
-    every = {**{kind.name: kind for kind in OF_NETWORK}, **own}
-    brings = {name: {k.name for k in kind.brings} for name, kind in every.items()}
-    # what is a note explains nothing, but for what a network has by what it has
-    explains = lambda g, name: g.severity != "note" or own.keys().isdisjoint((g.name, name))
-    waiting, left = list[Finding](), sorted(told, key=rank)
-    while left:  # what another one brings comes behind it
+    yield from _behind_causes(sorted(told, key=rank), {**of_network, **own}, own.keys())
+
+
+def _behind_causes(
+    left: list[Finding], kinds: Mapping[str, Kind], own: Set[str]
+) -> Iterator[Finding]:
+    """In their order, but for what another one brings, which comes behind that.
+
+    What is a note explains nothing, but for what a network has by what it has.
+    """
+    explains = lambda g, name: g.severity != "note" or own.isdisjoint((g.name, name))
+    waiting = list[Finding]()
+    while left:
         f, *left = left
-        pairs = [(g, name) for g in left for name in brings.get(g.name, ())]
+        pairs = [(g, k.name) for g in left if g.name in kinds for k in kinds[g.name].brings]
         ahead = {name for g, name in pairs if explains(g, name)}
         yield from (w for w in (f, *waiting) if w.name not in ahead)
         waiting = [w for w in (*waiting, f) if w.name in ahead]

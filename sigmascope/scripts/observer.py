@@ -342,8 +342,7 @@ class Observer(Closing):
                 seen.values.append(float(value))
         self.run.cuts, self.run.spreads = [*self._cuts()], self._recorder.spreads
         self.run.turned = self._recorder.turned
-        again = self._recorder.again.items()
-        self.run.drawn = {key[:2]: counts for key, counts in again}
+        self.run.drawn = {key[:2]: counts for key, counts in self._recorder.again.items()}
         idle = (each.seen for each in self._live if not each.seen.steps)
         self.run.unstepped = [seen for seen in idle if seen.given]
         self.run.stale, self.run.bare = [*self._stale()], [*self._bare()]
@@ -428,17 +427,17 @@ class Observer(Closing):
             self.run.modules.append(seen)
         if self._roused or not any(p.requires_grad for p in module.parameters()):
             return None  # in between, evaluations alone are heard
+        first = next(tensors(args), None)
         for each in self._live:
-            if each.stepping and (x := next(tensors(args), None)) is not None:
-                each.given.append((id(module), float(x.detach().double().sum())))
+            if each.stepping and first is not None:
+                each.given.append((id(module), float(first.detach().double().sum())))
         seen.in_training += module.training
         seen.in_evaluation += not module.training
         self._last_asked = None
-        if (x := next(tensors(args), None)) is not None and len(self._batches) < MARKED:
-            self._batches[key := (id(module), *mark_of(x))] += 1
+        if first is not None and len(self._batches) < MARKED:
+            self._batches[key := (id(module), *mark_of(first))] += 1
             seen.alike = max(seen.alike, self._batches[key])
         seen.fed = seen.fed or any(t.grad_fn is not None for t in tensors(args))
-        first = next(tensors(args), None)
         seen.alone += first is not None and first.ndim > 1 and len(first) == 1
         if not module.training and seen.first_evaluation is None:
             seen.first_evaluation = self.run.steps
@@ -487,9 +486,10 @@ class Observer(Closing):
         if before is None or mark is None or before[0] != mark[0]:
             return
         seen.repeated = seen.repeated or before == mark  # as to see how far draws differ
+        if not module.training or not seen.minds_mode:
+            return
         # statistics that are made anew from all of the data are no scores
-        anew = any(isinstance(m, NORMS) and m.momentum is None for m in module.modules())
-        if module.training and seen.minds_mode and not anew:
+        if not any(isinstance(m, NORMS) and m.momentum is None for m in module.modules()):
             seen.unswitched += 1
             seen.asked_at = seen.asked_at or self._place()
 
@@ -1004,8 +1004,7 @@ class Observer(Closing):
         seen = self._roots.get(args[0])
         if seen is not None:
             self._rouse()
-        if seen is not None and (where := self._place()) is not None:
-            seen.evaluated = where
+            seen.evaluated = self._place() or seen.evaluated
         return own(*args, **named)
 
     def _iterated(self, own: Callable[..., Any], args: Any, named: Any) -> Any:

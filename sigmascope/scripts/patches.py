@@ -495,11 +495,15 @@ def _of_optimizer(run: ScriptRun, change: Callable[[ast.Call, Text], New]) -> Ch
     """The one optimizer, made otherwise."""
     made = run.optimizers[0] if len(run.optimizers) == 1 else None
 
-    def at(node: ast.AST, text: Text) -> New:
-        own = made is not None and isinstance(node, ast.Call) and _name(node) == made.kind
-        return change(node, text) if own and isinstance(node, ast.Call) and node.args else None
+    if made is None:
+        return None
 
-    return None if made is None else _written(made.made, at)
+    def at(node: ast.AST, text: Text) -> New:
+        if not isinstance(node, ast.Call) or _name(node) != made.kind or not node.args:
+            return None
+        return change(node, text)
+
+    return _written(made.made, at)
 
 
 def _rate(run: ScriptRun, finding: Finding) -> Change | None:
@@ -580,13 +584,19 @@ def _by_mode(run: ScriptRun, finding: Finding) -> Change | None:
     return _written(place, change)
 
 
+def _begun(run: ScriptRun) -> Line | None:
+    """Where the loader that is begun most often is gone through, in a file that is there."""
+    seen = max(run.loaders.values(), key=lambda each: each.begun, default=None)
+    return seen.place if seen is not None and _read(seen.place) is not None else None
+
+
 def _shuffled(run: ScriptRun, _: Finding) -> Change | None:
     """A loader that draws its samples at random, made where its name is given."""
-    seen = max(run.loaders.values(), key=lambda each: each.begun, default=None)
-    read = _read(seen.place) if seen else None
-    if seen is None or seen.place is None or read is None:
+    place = _begun(run)
+    read = _read(place)
+    if place is None or read is None:
         return None
-    named = set(re.findall(r"[A-Za-z_]\w*", seen.place.text))
+    named = set(re.findall(r"[A-Za-z_]\w*", place.text))
     nodes = [n for n in ast.walk(ast.parse("".join(read[1]))) if isinstance(n, ast.Assign)]
     made = [
         n.value
@@ -596,20 +606,20 @@ def _shuffled(run: ScriptRun, _: Finding) -> Change | None:
     ]
 
     def change(node: ast.AST, text: Text) -> New:
-        own = isinstance(node, ast.Call) and _name(node) == "DataLoader"
-        if not own or not isinstance(node, ast.Call) or _keyword(node, "sampler"):
+        if not isinstance(node, ast.Call) or _name(node) != "DataLoader":
+            return None
+        if _keyword(node, "sampler") is not None:
             return None
         value = _keyword(node, "shuffle")
         return _also(node, text, "shuffle=True") if value is None else (value, "True")
 
-    return _written(Line(seen.place.file, made[0].lineno), change) if len(made) == 1 else None
+    return _written(Line(place.file, made[0].lineno), change) if len(made) == 1 else None
 
 
 def _stream(run: ScriptRun, _: Finding) -> Change | None:
     """A loader that is begun once, before the loop, and again where it is at its end."""
-    seen = max(run.loaders.values(), key=lambda each: each.begun, default=None)
-    read = _read(seen.place) if seen else None
-    if seen is None or seen.place is None or read is None:
+    place = _begun(run)
+    if place is None:
         return None
     begun: list[str] = []
 
@@ -623,10 +633,10 @@ def _stream(run: ScriptRun, _: Finding) -> Change | None:
         begun.append(text(inner.args[0]))
         return "next(batches)"
 
-    made = _written(seen.place, change)
+    made = _written(place, change)
     if made is None or any("batches" in line for line in made[1]):
         return None
-    at = seen.place.line
+    at = place.line
     whole = ast.walk(ast.parse("".join(made[1])))
     around = [n for n in whole if isinstance(n, ast.For | ast.While)]
     around = [n for n in around if n.lineno <= at <= (n.end_lineno or at)]

@@ -21,7 +21,7 @@ from sigmascope.diagnosis.rules.sequences import LATER_INPUTS_SEEN
 from sigmascope.diagnosis.rules.training import TRAINING
 from sigmascope.diagnosis.rules.trends import MOST
 from sigmascope.diagnosis.rules.weights import STRONG_RESIDUAL, WEIGHT_SCALE
-from sigmascope.records import Finding, Kind, Profile, rule
+from sigmascope.records import Finding, Kind, Profile, Reading, rule
 
 SOME = 0.1  # of the features of an input
 MIXED = 1e-4  # change of outputs, over the differences between samples
@@ -181,6 +181,11 @@ STALE_STATISTICS = Kind(
 )
 
 
+def _from_one(reading: Reading) -> float:
+    """How many times a size is above one, or below it."""
+    return max(reading.estimate.value, 1 / max(reading.estimate.value, 1e-300))
+
+
 @rule("setup", STALE_STATISTICS)
 def stale_statistics(profile: Profile) -> Iterator[Finding]:
     """Running statistics of batch normalisers that are not those of the data."""
@@ -188,7 +193,7 @@ def stale_statistics(profile: Profile) -> Iterator[Finding]:
     apart = [r for r in sizes if not 1 / APART <= r.estimate.value <= APART]
     far = [r for r in apart if not 1 / FAR <= r.estimate.value <= FAR]
     if len(apart) > MOST * len(sizes) or far:
-        worst = max(apart, key=lambda r: max(r.estimate.value, 1 / max(r.estimate.value, 1e-300)))
+        worst = max(apart, key=_from_one)
         yield STALE_STATISTICS.finding(
             apart[0].site,
             "warning",
@@ -245,7 +250,7 @@ def shared_normaliser(profile: Profile) -> Iterator[Finding]:
     sizes = profile.series(q.SHARED_SQUARE)
     apart = [r for r in sizes if not 1 / APART <= r.estimate.value <= APART]
     if apart:
-        worst = max(apart, key=lambda r: max(r.estimate.value, 1 / max(r.estimate.value, 1e-300)))
+        worst = max(apart, key=_from_one)
         yield SHARED_NORMALISER.finding(
             worst.site,
             "warning",

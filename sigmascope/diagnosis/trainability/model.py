@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, final
@@ -38,7 +38,7 @@ class Kept:
         state = asdict(self)  # type: ignore[call-overload] (of dataclasses, as the class says)
         lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in state.items()]
         # a file that a model of this kind may write again is known by its first two lines
-        first, second = (f.name for f in fields(type(self))[:2])  # type: ignore[arg-type] (as above)
+        first, second = [*state][:2]
         mark = Mark(rf'\{{\n "{first}": \[.*\n "{second}": \['.encode())
         write_text(file, "{\n" + ",\n".join(lines) + "\n}\n", mark=mark)
 
