@@ -63,7 +63,7 @@ def test_a_rate_that_changes_nothing_is_tried_with_one_that_changes_a_hundredth(
 
 def test_what_a_change_alone_can_tell_is_told(tmp_path):
     line = "[nn.init.constant_(p, -1.0) for p in model.parameters()]"
-    found = diagnosed(tmp_path, code(("# setup", line), ("range(4)", "range(2)")))
+    found = diagnosed(tmp_path, code(("# setup", line), ("range(4)", "range(2)")), seconds=60)
     assert "unsuited-weights" in [f.name for f in found.findings if f.severity == "note"]
     (attempt,) = (a for a in found.attempts if a.name == "redrawn")
     assert attempt.halves
