@@ -314,6 +314,10 @@ ASKED = """\
 HEALTHY = {
     "all samples in each step": ((LOADER, "    for x, y in [next(iter(data_at_once))] * 16:\n"),
         (SETUP, "data_at_once = torch.utils.data.DataLoader(data, batch_size=256)")),
+    "a loader of one batch begun anew": (
+        (LOADER, "    for _ in range(16):\n        x, y = next(iter(at_once))\n"),
+        (SETUP, "at_once = torch.utils.data.DataLoader(data, batch_size=256)"),
+    ),
     "a loader begun anew that shuffles": (
         (LOADER, "    for _ in range(16):\n        x, y = next(iter(loader))\n"),
     ),

@@ -247,6 +247,10 @@ def test_targets_are_scaled_and_the_loss_is_told_in_its_own_unit(loss):
     torch.testing.assert_close(told, scaled * spread**power)
     own, ours = (torch.autograd.grad(value, net.weight)[0] for value in (scaled, told))
     torch.testing.assert_close(ours, own, rtol=1e-4, atol=1e-6)
+    one = torch.ones(1, 1, requires_grad=True), torch.ones(1, 1)
+    assert ScaledTargets().given(loss, one) is one  # which has no spread
+    two = torch.ones(2, 1, requires_grad=True), torch.tensor([[1.0], [3.0]])
+    assert ScaledTargets().given(loss, two)[0].tolist() == [[pytest.approx(2 + 2**0.5)]] * 2
     classes = net(x), torch.zeros(64, dtype=torch.long)
     assert change.given("cross_entropy", classes) is classes
 

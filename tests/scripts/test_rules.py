@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from sigmascope.scripts.observer import Observer, Stopped
-from sigmascope.scripts.rules import FEW, KINDS, found_in
+from sigmascope.scripts.rules import FEW, KINDS, discriminator_won, found_in
 from sigmascope.scripts.running import Job, Script, run_here
-from sigmascope.scripts.seen import Called, Line, OptimizerSeen, ScriptRun
+from sigmascope.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
 from tests.scripts.loops import (
     BROKEN,
     FAULTY,
@@ -306,3 +306,33 @@ def test_of_many_names_three_are_told_and_the_others_counted(count, told):
     seen = OptimizerSeen("SGD", None, 1, steps=9, rates=[0.1])
     (found,) = found_in(ScriptRun(steps=9, backwards=9, optimizers=[seen], modules=[model]))
     assert told in found.says
+
+
+def beside(*courses):
+    """What is said of two that train, one through the other, by their losses from first to last."""
+    places = [Line("<loop>", k) for k in range(len(courses))]
+    both = [
+        OptimizerSeen("SGD", None, 2, place, backward=place, steps=40, ended=39) for place in places
+    ]
+    ends = [[first, *[last] * 39] for first, last in courses]
+    losses = {place: LossSeen(place, values) for place, values in zip(places, ends, strict=True)}
+    modules = [Called("Net", None, fed=True)]
+    run = ScriptRun(steps=80, optimizers=both, losses=losses, modules=modules)
+    return "discriminator-won" in [f.name for f in discriminator_won(run)]
+
+
+@pytest.mark.parametrize(
+    ("winner", "loser", "told"),
+    [
+        ((1.0, 0.01), (1.0, 0.21), True),  # twenty times as large
+        ((1.0, 0.01), (1.0, 0.19), False),
+        ((10.0, 0.001), (1.0, 0.51), True),  # and a twentieth of what the other began with
+        ((10.0, 0.001), (1.0, 0.49), False),
+        ((1.0, -1e-4), (1.0, 0.5), True),  # a logarithm of a little more than one
+        ((1.0, -1e-2), (1.0, 0.5), False),
+        ((1.0, -1e-4), (-1.0, -1.0), False),  # what wins has not lost, too
+        ((1.0, 0.06), (1.0, 5.0), False),
+    ],
+)
+def test_one_has_won_where_the_other_is_large_or_has_faded(winner, loser, told):
+    assert beside(winner, loser) == beside(loser, winner) == told

@@ -148,3 +148,15 @@ def test_a_first_layer_that_is_called_again_is_not_standardised():
 
     with pytest.raises(Inapplicable, match="cell is called again in the same pass"):
         StandardiseInputs().apply(Unrolled(), 30 + torch.randn(9, 4))
+
+
+def test_matrices_and_kernels_are_orthogonal_up_to_a_factor():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.Flatten(), nn.Linear(144, 8), nn.Linear(8, 8))
+    new = UnitScale().apply(model, torch.randn(32, 2, 8, 8))
+    for layer in (new[0], new[2], new[3]):
+        rows = layer.weight.detach().double().flatten(1)
+        gram = rows @ rows.mT
+        torch.testing.assert_close(
+            gram / gram[0, 0], torch.eye(len(rows)).double(), atol=1e-5, rtol=0
+        )
