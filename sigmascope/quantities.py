@@ -53,6 +53,7 @@ class Quantity(str):
         least: No reading is below it.
         most: No reading is above it.
         range: The values it takes, in words; made from the two ends if not given.
+        words: The words that it takes, where what is read is a fact and no number; empty else.
         unit: Of a reading; empty for a pure number.
         scale: On which axis it is drawn.
         family: Panel of the page that it shares with others in its unit; empty for one of its own.
@@ -70,6 +71,7 @@ class Quantity(str):
     least: float = 0.0
     most: float = math.inf
     range: str = ""
+    words: str = ""
     unit: str = ""
     scale: Literal["linear", "log"] = "linear"
     family: str = ""
@@ -85,7 +87,7 @@ class Quantity(str):
     def __post_init__(self) -> None:
         """The range in words, where none was given."""
         if not self.range:
-            object.__setattr__(self, "range", self._ends())
+            object.__setattr__(self, "range", self.words or self._ends())
 
     def _ends(self) -> str:
         if self.most < math.inf:
@@ -486,8 +488,7 @@ AFFINE_NETWORK: Final = Quantity(
     ("setup",),
     "what the last weight writes is an affine function of the inputs, though there are "
     "several layers",
-    least=1,
-    most=1,
+    words="`yes`",
 )
 SILENT_SAMPLES: Final = Quantity(
     "silent samples",
@@ -530,17 +531,21 @@ CONTRADICTED_TARGETS: Final = Quantity(
 DISTINCT_TARGETS: Final = Quantity(
     "distinct targets",
     ("setup",),
-    "different targets in the batch; `form` says what they are: `classes`, `one of many`,"
-    " `several of many`, `yes or no`, `ids as values` or `values`",
+    "different targets in the batch",
     least=1,
+)
+KIND_OF_TARGETS: Final = Quantity(
+    "kind of targets",
+    ("setup",),
+    "what targets are, told by their values and by the shape of the outputs",
+    words="`classes`, `one of many`, `several of many`, `yes or no`, `ids as values`, `values`",
 )
 SPREAD_TARGETS: Final = Quantity(
     "spread targets",
     ("setup",),
     "the loss compares targets of fewer numbers with the outputs number by number, and "
     "spreads them",
-    least=1,
-    most=1,
+    words="`yes`",
     healthy="not read",
 )
 TARGETS_NOT_READ: Final = Quantity(
@@ -548,8 +553,7 @@ TARGETS_NOT_READ: Final = Quantity(
     ("setup",),
     "the loss is the same to the last bit whatever the targets are, as of losses that "
     "compare outputs with one another",
-    least=1,
-    most=1,
+    words="`yes`",
 )
 OMITTED_CLASS: Final = Quantity(
     "omitted class",
@@ -579,33 +583,35 @@ LOSS_OF_LOGARITHMS: Final = Quantity(
     ("setup",),
     "the loss is linear in the output of the class that holds and knows no other: outputs"
     " must be logarithms of probabilities",
-    least=1,
-    most=1,
+    words="`yes`",
 )
-LOSS_OF_PROBABILITIES: Final = Quantity(
-    "loss of probabilities",
+TAKEN_BY_THE_LOSS: Final = Quantity(
+    "taken by the loss",
     ("setup",),
-    "whether outputs must be probabilities for the loss (1) or not (0); `form` says what "
-    "of a row of outputs counts: all of it (`none`), differences (`scores`), ratios "
-    "(`shares`), or that of the class that holds (`picked`)",
-    most=1,
+    "whether outputs must be probabilities for the loss",
+    words="`probabilities`, `any numbers`",
+)
+COUNTED_BY_THE_LOSS: Final = Quantity(
+    "counted by the loss",
+    ("setup",),
+    "what of a row of outputs counts for the loss: each number by itself, the differences between "
+    "scores, the ratios of shares, or the one of the class that holds",
+    words="`each`, `scores`, `shares`, `picked`",
 )
 INDIFFERENT_LOSS: Final = Quantity(
     "indifferent loss",
     ("setup",),
     "the gradient of the loss is zero at all outputs, or the same for every sample "
-    "whatever its target; `form` says which: *constant* (*of one column* where an output "
-    "is one number), *in steps*, or *the same slope for every sample*",
-    least=1,
-    most=1,
+    "whatever its target",
+    words="`constant` (`constant, of one column` where an output is one number), `in steps`, "
+    "`the same slope for every sample`",
     healthy="not read",
 )
 UNBOUNDED_LOSS: Final = Quantity(
     "unbounded loss",
     ("setup",),
     "some outputs have a loss below a thousand times its size: nothing seems to hold it from below",
-    least=1,
-    most=1,
+    words="`yes`, or how it falls",
     healthy="not read",
 )
 LABELS_ARE_THE_BEST_OUTPUTS: Final = Quantity(
@@ -613,8 +619,7 @@ LABELS_ARE_THE_BEST_OUTPUTS: Final = Quantity(
     ("setup",),
     "outputs of 0 and 1, as the labels are, have the least loss: of probabilities or of "
     "values, not of scores",
-    least=1,
-    most=1,
+    words="`yes`",
 )
 LEAST_LOSS: Final = Quantity(
     "least loss",
@@ -631,10 +636,8 @@ LEAST_LOSS_OF_A_CONSTANT: Final = Quantity(
 LAST_OPERATION: Final = Quantity(
     "last operation",
     ("setup",),
-    "what the model does behind its last weight is known, and ends in `form`, `none` if "
-    "nothing is done",
-    least=1,
-    most=1,
+    "what the model does behind its last weight, where that is known",
+    words="its name, or `none`",
 )
 LEAST_OUTPUT: Final = Quantity(
     "least output",
@@ -652,16 +655,14 @@ CONSTANT_OUTPUT: Final = Quantity(
     "constant output",
     ("setup",),
     "the last operation makes the same of everything",
-    least=1,
-    most=1,
+    words="its name",
     healthy="not read",
 )
 ROWS_THAT_SUM_TO_ONE: Final = Quantity(
     "rows that sum to one",
     ("setup",),
     "each row of outputs does, whatever the weights",
-    least=1,
-    most=1,
+    words="the last operation",
 )
 WRONG_AT_THE_BEST: Final = Quantity(
     "wrong at the best",

@@ -21,7 +21,7 @@ from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies import BatchNormalisation, Remedy
 from sigmascope.probes.execution import module_name
 from sigmascope.quantities import quantities
-from sigmascope.records import Estimate, Profile, Reading, Shown
+from sigmascope.records import Estimate, Fact, Profile, Reading, Shown
 from sigmascope.records.encoding import is_array
 from sigmascope.report import Results
 
@@ -101,8 +101,9 @@ def fields_of(kind, numbers):
     hints = get_type_hints(kind)
     of_value = [f for f in dataclasses.fields(kind) if f.compare or f.default is not None]
     found = {f.name: sample(hints[f.name], numbers) for f in of_value}
-    if kind is Reading:  # a profile takes those of the table alone
-        known = list(quantities().values())[next(numbers) % len(quantities())]
+    if kind in (Reading, Fact):  # a profile takes those of the table alone
+        every = [q for q in quantities().values() if bool(q.words) == (kind is Fact)]
+        known = every[next(numbers) % len(every)]
         found |= {"quantity": known.name, "view": known.views[0]}
     if kind is Compression:  # shows the layers of its model
         layers = {module_name(each.site): nn.Linear(2, 2) for each in found["layers"]}

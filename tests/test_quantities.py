@@ -40,7 +40,7 @@ def test_ranges_in_words_come_from_the_ends():
     assert quantity("dead units").range == "0 to 1"
     assert quantity("gain").range == "≥ 0"
     assert quantity("target signal").range == "any"
-    assert quantity("constant output").range == "1"
+    assert quantity("taken by the loss").range == "`probabilities`, `any numbers`"
     assert quantity("target signal").least == -math.inf
 
 

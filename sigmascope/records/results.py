@@ -447,6 +447,23 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that was read at one place of a model and is no number.
+
+    Attributes:
+        site: The layer, or `"(output)"`, `"(targets)"`, `"(loss)"`.
+        quantity: What was read, e.g. `"last operation"`.
+        view: Which view it belongs to.
+        word: What it is, e.g. `"softmax"`; `"yes"` where there is nothing else to say.
+    """
+
+    site: str
+    quantity: str
+    view: View
+    word: str = "yes"
+
+
+@dataclass(frozen=True, slots=True)
 class Skipped:
     """Something that was not measured, and why."""
 
@@ -482,7 +499,7 @@ class SiteSpectrum:
     spectrum: Spectrum = field(metadata={"inline": True})
 
 
-Item = Reading | Skipped | SiteSpectrum
+Item = Reading | Fact | Skipped | SiteSpectrum
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -497,6 +514,7 @@ class Profile(Shown):
         spectra: The singular values behind the readings.
         about: Model, batch, mode, versions and cost, as words.
         views: Those that were asked for; empty where that is not known.
+        facts: What was read and is no number.
     """
 
     readings: tuple[Reading, ...]
@@ -506,14 +524,26 @@ class Profile(Shown):
     spectra: tuple[SiteSpectrum, ...] = ()
     about: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     views: tuple[View, ...] = ()
+    facts: tuple[Fact, ...] = ()
 
     def __post_init__(self) -> None:
-        for view, name in {(r.view, r.quantity) for r in self.readings}:
-            if view not in (views := quantity(name).views):
+        read = {(r.view, r.quantity, type(r)) for r in (*self.readings, *self.facts)}
+        for view, name, kind in read:
+            known = quantity(name)
+            if view not in known.views:
                 raise ValueError(
-                    f"{name!r} must be read in {' or '.join(views)}, got it in {view}. The "
+                    f"{name!r} must be read in {' or '.join(known.views)}, got it in {view}. The "
                     "table of quantities says where each belongs."
                 )
+            if kind is not (Fact if known.words else Reading):
+                raise ValueError(
+                    f"{name!r} must be {'a fact' if known.words else 'a number'}, got a "
+                    f"{kind.__name__}. The table of quantities says which is which."
+                )
+
+    def fact(self, name: str) -> str:
+        """The first fact of that name, as a word; empty where it was not read."""
+        return next((f.word for f in self.facts if f.quantity == name), "")
 
     def series(
         self, name: str, *, view: View | None = None, form: str | None = None
@@ -547,12 +577,13 @@ class Finding(Shown):
         site: Where it starts.
         severity: `"error"` stops training, `"warning"` slows or risks it, `"note"` is for
             information.
-        evidence: The readings that show it.
+        evidence: The numbers that show it.
         says: One plain sentence.
         source: Author, year and number of what it rests on.
         remedies: What to do, one sentence each: first what no remedy can do for the user, then
             the remedies that `sigmascope remedy` has for it.
         follows: Name of the finding that this one follows from; empty for a cause.
+        facts: What shows it and is no number.
     """
 
     name: str
@@ -563,6 +594,7 @@ class Finding(Shown):
     source: str
     remedies: tuple[str, ...] = ()
     follows: str = ""
+    facts: tuple[Fact, ...] = ()
 
 
 # ------------------------------------------------------------------------------
@@ -604,7 +636,7 @@ class Kind:
         self,
         site: str,
         severity: Severity,
-        evidence: tuple[Reading, ...],
+        evidence: tuple[Reading | Fact, ...],
         says: str,
         remedies: tuple[str, ...] = (),
     ) -> Finding:
@@ -613,11 +645,14 @@ class Kind:
         Args:
             site: Where it starts.
             severity: Of this one.
-            evidence: The readings that show it.
+            evidence: The readings and facts that show it.
             says: One plain sentence.
             remedies: What to do, one sentence each.
         """
-        return Finding(self.name, site, severity, evidence, says, self.source, remedies)
+        numbers = tuple(e for e in evidence if isinstance(e, Reading))
+        facts = tuple(e for e in evidence if isinstance(e, Fact))
+        words = (says, self.source, remedies)
+        return Finding(self.name, site, severity, numbers, *words, facts=facts)
 
 
 # ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
-from sigmascope.records import Finding, Reading, Skipped
+from sigmascope.records import Fact, Finding, Reading, Skipped
 from sigmascope.report.console import Part, measured, risk
 from sigmascope.report.screens import Screen, parts
 
@@ -102,14 +102,16 @@ def _finding(finding: Finding, _: Screen) -> Iterator[Part]:
     grid.add_row("", Text(printable(finding.says)))
     if finding.remedies:
         grid.add_row("do", Text("\n".join(map(printable, finding.remedies))))
-    grid.add_row("evidence", Text("\n".join(_evidence(finding.evidence))))
+    grid.add_row("evidence", Text("\n".join(_evidence(finding.evidence, finding.facts))))
     grid.add_row("source", Text(printable(finding.source)))
     if finding.follows:  # from what is not shown, or it would be under its cause
         grid.add_row("follows", Text(f"from {printable(finding.follows)}"))
     yield Padding(grid, (0, 0, 0, 2))
 
 
-def _evidence(readings: tuple[Reading, ...]) -> Iterator[str]:
+def _evidence(readings: tuple[Reading, ...], facts: tuple[Fact, ...]) -> Iterator[str]:
+    for f in facts:
+        yield f"{printable(f.site)}: {f.quantity} {printable(f.word)}"
     shown = readings[:_EVIDENCE]
     for r in shown:
         apart = f", {printable(r.form)}:" if r.view in APART and r.form else ""

@@ -29,7 +29,7 @@ def json_form(result: Any, *beside: Any, **more: Any) -> dict[str, Any]:
     Example:
         >>> from sigmascope.records import Profile
         >>> json_form(Profile(readings=()), ())["schema"]
-        'sigmascope/profile/1'
+        'sigmascope/profile/2'
     """
     return form(result, *beside, **more)
 

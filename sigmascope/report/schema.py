@@ -5,6 +5,7 @@ from typing import Any
 from sigmascope.records import (
     Check,
     Estimate,
+    Fact,
     Finding,
     Layer,
     Reading,
@@ -16,6 +17,7 @@ from sigmascope.records.encoding import object_of
 NAMES = {
     Estimate: "estimate",
     Reading: "reading",
+    Fact: "fact",
     Layer: "layer",
     SiteSpectrum: "spectrum",
     Check: "check",

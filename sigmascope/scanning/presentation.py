@@ -405,7 +405,7 @@ def _each(scan: Scan, read: Columns, screen: Screen) -> Table:
 # Scans as strict JSON, and as rows.
 
 
-SCAN_VERSION = "sigmascope/scan/1"
+SCAN_VERSION = "sigmascope/scan/2"
 
 
 @form.register
@@ -456,7 +456,7 @@ def _scan_definitions() -> dict[str, Any]:
 
 SCAN_SCHEMA: Final[dict[str, Any]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "$id": "urn:sigmascope:scan:1",
+    "$id": "urn:sigmascope:scan:2",
     "title": "What was measured of the matrices of a checkpoint, and what was found in it",
     **with_more(
         schema_of(Scan, {**NAMES, ScanPlan: "plan"}),

@@ -229,7 +229,7 @@ def _script_form(found: ScriptDiagnosis) -> dict[str, Any]:
     run = found.run
     where = lambda place: None if place is None else {"file": place.file, "line": place.line}
     return {
-        "schema": "sigmascope/script/1",
+        "schema": "sigmascope/script/2",
         "script": encoded(found.script.target),
         "arguments": list(found.script.arguments),
         "steps": run.steps,

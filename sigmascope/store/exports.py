@@ -20,7 +20,7 @@ from sigmascope.records.encoding import encoded
 from sigmascope.store.files import WRONG, Damaged, Snapshot, snapshot
 from sigmascope.store.integrity import Span, checked, parsed
 from sigmascope.store.runs import Run
-from sigmascope.store.schema import COLUMNS, STEPS, Table, selection
+from sigmascope.store.schema import COLUMNS, STEPS, Table, selection, written
 
 Format = Literal["parquet", "csv", "json"]
 
@@ -154,9 +154,9 @@ def _cells(
 ) -> list[tuple[Any, ...]]:
     if span is None:
         return []
-    query = f"{selection(table)} AND id < ? ORDER BY id"
+    query = f"{selection(table, found.version)} AND id < ? ORDER BY id"
     rows = found.file.execute(query, (span[0] - 1, span[0] + span[1]))
-    return checked(rows, span, (step, time))
+    return checked(rows, span, (step, time), written(table, found.version))
 
 
 def _target(target: Path, run: Path, to: str, table: Table) -> Path:

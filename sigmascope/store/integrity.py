@@ -21,7 +21,15 @@ from typing import Any
 
 from sigmascope.records.values import ByValue
 from sigmascope.store.files import Replaced, Snapshot, sound
-from sigmascope.store.schema import COLUMNS, STEPS, Table, insertion, selection, tables
+from sigmascope.store.schema import (
+    COLUMNS,
+    STEPS,
+    Table,
+    insertion,
+    selection,
+    tables,
+    written,
+)
 
 Rows = Mapping[Table, list[tuple[Any, ...]]]
 Span = tuple[int, int, str]  # number of the first row, how many, and their checksum
@@ -75,7 +83,9 @@ def steps(
             """Rows from a number on; a cursor that is left open would keep the file open."""
             return cursors.enter_context(closing(file.execute(f"{query} ORDER BY id", (number,))))
 
-        rows = {table: ask(selection(table), ends.get(table, 0)) for table in of}
+        version = found.version
+        there: list[Table] = [table for table in tables(version) if table in {*of}]
+        rows = {t: ask(selection(t, version), ends.get(t, 0)) for t in there}
         number = after.last[0] if after.last else 0
         name = STEPS[found.version]
         lines = ask(f"SELECT id, step, time, rows FROM {name} WHERE id >= ?", number)
@@ -91,7 +101,8 @@ def steps(
                 ends[table] = ends.get(table, 0) + span[1]
                 if table in rows:
                     with sound(path, f"the {table} of step {step} are not those that were written"):
-                        cells[table] = checked(islice(rows[table], span[1]), span, (step, time))
+                        some, known = islice(rows[table], span[1]), written(table, found.version)
+                        cells[table] = checked(some, span, (step, time), known)
             yield Position(line, dict(ends)), cells
         query = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence"
         if file.execute(query).fetchall() != [(number,)]:
@@ -111,14 +122,17 @@ def parsed(spans: str) -> dict[Table, Span]:
 
 
 def checked(
-    rows: Iterable[tuple[Any, ...]], span: Span, when: tuple[int, str]
+    rows: Iterable[tuple[Any, ...]], span: Span, when: tuple[int, str], known: int
 ) -> list[tuple[Any, ...]]:
-    """Rows without their numbers; ValueError unless they are what was written at this step."""
+    """Rows without their numbers; ValueError unless they are what was written at this step.
+
+    What the checksum is of are the first `known` cells of each: an older format lacks the last.
+    """
     first, count, checksum = span
     found = list(rows)
     if len(found) != count or (found and found[0][0] != first):
         raise ValueError(f"{count} rows from number {first} on were expected, {len(found)} came")
-    if (came := _checksum(found)) != checksum:
+    if (came := _checksum(row[: 1 + known] for row in found)) != checksum:
         raise ValueError(f"checksum {checksum[:12]}… was expected, {came[:12]}… came")
     if any(row[1:3] != when for row in found):
         raise ValueError(f"step {when[0]} of {when[1]} was expected, {found[0][1:3]} came")

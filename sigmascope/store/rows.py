@@ -12,7 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.records import Check, Estimate, Finding, Layer, Reading, SiteSpectrum, Skipped
+from sigmascope.records import (
+    Check,
+    Estimate,
+    Fact,
+    Finding,
+    Layer,
+    Reading,
+    SiteSpectrum,
+    Skipped,
+)
 from sigmascope.records.encoding import (
     FlatField,
     built,
@@ -69,6 +78,7 @@ RECORDS: Mapping[Table, type] = MappingProxyType(
         "views": AskedView,
         "layers": Layer,
         "readings": Reading,
+        "facts": Fact,
         "spectra": SiteSpectrum,
         "checks": Check,
         "findings": Finding,

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope.gate import Closing, Refusal
-from sigmascope.records import Check, Finding, Layer, Profile, Reading, SiteSpectrum, Skipped
+from sigmascope.records import (
+    Check,
+    Fact,
+    Finding,
+    Layer,
+    Profile,
+    Reading,
+    SiteSpectrum,
+    Skipped,
+)
 from sigmascope.store import rows
 from sigmascope.store.files import (
     Unwritable,
@@ -83,6 +92,7 @@ class Run(Closing):
         layers: Iterable[Layer | Row[Layer]] = (),
         about: Mapping[str, str] | None = None,
         views: Iterable[str] = (),
+        facts: Iterable[Fact | Row[Fact]] = (),
     ) -> None:
         """Append rows at one step, all or none of them, with a checksum over all of them.
 
@@ -100,6 +110,7 @@ class Run(Closing):
             "views": map(AskedView, views),
             "layers": layers,
             "readings": readings,
+            "facts": facts,
             "spectra": spectra,
             "checks": checks,
             "findings": findings,
@@ -126,6 +137,7 @@ class Run(Closing):
             layers=profile.layers,
             about=profile.about,
             views=profile.views,
+            facts=profile.facts,
         )
 
     def steps(self) -> tuple[int, ...]:
@@ -139,6 +151,10 @@ class Run(Closing):
     def readings(self) -> Iterator[Row[Reading]]:
         """Readings in the order in which they were added, as for every table below."""
         return self._rows("readings")
+
+    def facts(self) -> Iterator[Row[Fact]]:
+        """What was read and is no number."""
+        return self._rows("facts")
 
     def spectra(self) -> Iterator[Row[SiteSpectrum]]:
         """Singular values, bit for bit."""

@@ -1,8 +1,8 @@
 """The tables of a run file, and what of them older formats lack.
 
 Besides the tables of `COLUMNS` a run file holds one row for every step that was appended, with a
-checksum of the step's rows in each table: `steps` in format 3, `seals` in format 2; format 1 has no
-checksums.
+checksum of the step's rows in each table: `steps` from format 3 on, `seals` in format 2; format 1
+has no checksums. Facts are in files from format 4 on.
 """
 
 from collections.abc import Mapping
@@ -10,12 +10,21 @@ from types import MappingProxyType
 from typing import Literal
 
 APPLICATION = 0x5349474D  # "SIGM": SQLite's application_id, bytes 68 to 71 of the file
-VERSION = 3  # SQLite's user_version, bytes 60 to 63 of the file
-STEPS: Mapping[int, str] = MappingProxyType({2: "seals", 3: "steps"})
+VERSION = 4  # SQLite's user_version, bytes 60 to 63 of the file
+STEPS: Mapping[int, str] = MappingProxyType({2: "seals", 3: "steps", 4: "steps"})
 
 Table = Literal[
-    "environment", "views", "layers", "readings", "spectra", "checks", "findings", "skipped"
+    "environment",
+    "views",
+    "layers",
+    "readings",
+    "facts",
+    "spectra",
+    "checks",
+    "findings",
+    "skipped",
 ]
+SINCE: Mapping[str, int] = MappingProxyType({"views": 2, "follows": 2, "facts": 4})
 
 _ESTIMATE = {"value": "REAL", "low": "REAL", "high": "REAL", "how": "TEXT", "risk": "REAL"}
 _SIDES = {
@@ -32,6 +41,7 @@ COLUMNS: Mapping[Table, Mapping[str, str]] = MappingProxyType(
         "views": {"view": "TEXT"},  # what was asked for
         "layers": {"site": "TEXT", "kind": "TEXT", "depth": "INTEGER", "parameters": "TEXT"},
         "readings": {**_PLACE, "quantity": "TEXT", **_ESTIMATE},
+        "facts": {"site": "TEXT", "view": "TEXT", "quantity": "TEXT", "word": "TEXT"},
         "spectra": {
             **_PLACE,
             "rows": "INTEGER",
@@ -61,6 +71,7 @@ COLUMNS: Mapping[Table, Mapping[str, str]] = MappingProxyType(
             "evidence": "TEXT",  # JSON: a list of readings
             "remedies": "TEXT",  # JSON: a list of sentences
             "follows": "TEXT",  # name of another finding, or empty
+            "facts": "TEXT",  # JSON: a list of facts
         },
         "skipped": {"site": "TEXT", "what": "TEXT", "why": "TEXT"},
     }
@@ -84,7 +95,12 @@ def script() -> str:
 
 def tables(version: int = VERSION) -> tuple[Table, ...]:
     """The tables of measurements that a file of this format has."""
-    return tuple(table for table in COLUMNS if version > 1 or table != "views")
+    return tuple(table for table in COLUMNS if version >= SINCE.get(table, 1))
+
+
+def written(table: Table, version: int = VERSION) -> int:
+    """How many cells a row has in this format: step, time, and the columns that there were."""
+    return 2 + sum(version >= SINCE.get(name, 1) for name in COLUMNS[table])
 
 
 def insertion(table: Table) -> str:
@@ -95,14 +111,14 @@ def insertion(table: Table) -> str:
 
 def selection(table: Table, version: int = VERSION) -> str:
     """The SQL that reads rows after a number, with their numbers, in the order of writing."""
-    names = (name if version > 1 else _at_first(name) for name in COLUMNS[table])
+    names = (_column(name, version) for name in COLUMNS[table])
     return f"SELECT {', '.join(('id', 'step', 'time', *names))} FROM {table} WHERE id > ?"
 
 
-def _at_first(name: str) -> str:
-    """A column as format 1 has it: no `follows`, and a side that does not apply has no route."""
-    if name == "follows":
-        return "''"
-    if name not in _SIDES:
+def _column(name: str, version: int) -> str:
+    """A column as an older format has it; a side that does not apply has no route in format 1."""
+    if version < SINCE.get(name, 1):
+        return "'[]'" if name == "facts" else "''"
+    if name not in _SIDES or version > 1:
         return name
     return f"CASE {name.split('_')[0]}_how WHEN '' THEN NULL ELSE {name} END"

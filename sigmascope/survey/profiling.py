@@ -18,7 +18,7 @@ from sigmascope.probes import Subject
 from sigmascope.probes.execution import ALONE, apart, as_found, in_words
 from sigmascope.probes.samples import Batch, Loss, chosen, mapped, tensors
 from sigmascope.quantities import ALL, EVERY, View
-from sigmascope.records import Item, Profile, Reading, SiteSpectrum, Skipped
+from sigmascope.records import Fact, Item, Profile, Reading, SiteSpectrum, Skipped
 from sigmascope.survey.coverage import covered, tried
 from sigmascope.survey.views.base import ProfileView
 
@@ -203,6 +203,7 @@ def _measured(subject: Subject, wanted: list[View], tell: Progress, left: list[S
         skipped=(*(i for i in items if isinstance(i, Skipped)), *unchecked),
         layers=layers,
         spectra=tuple(i for i in items if isinstance(i, SiteSpectrum)),
+        facts=tuple(i for i in items if isinstance(i, Fact)),
         views=tuple(wanted),
     )
 

@@ -4,7 +4,7 @@ import torch
 
 from sigmascope.diagnosis import judge
 from sigmascope.quantities import quantity
-from sigmascope.records import Estimate, Layer, Profile, Reading
+from sigmascope.records import Estimate, Fact, Layer, Profile, Reading
 
 PART = 1e-6
 
@@ -17,13 +17,19 @@ def reading(name, value, site="layer 0", view=None, form=""):
     return Reading(site, name, estimate, view or quantity(name).views[0], form)
 
 
+def fact(name, word="yes", site="(loss)"):
+    return Fact(site, name, quantity(name).views[0], word)
+
+
 def layers(count):
     return tuple(Layer(f"layer {i}", "Linear", i, (f"layer {i}.weight",)) for i in range(count))
 
 
 def profile(*readings, count=None, spectra=()):
-    sites = {r.site for r in readings}
-    return Profile(readings, layers=layers(count or len(sites)), spectra=spectra)
+    """Of readings and facts."""
+    numbers, sites = (r for r in readings if isinstance(r, Reading)), {r.site for r in readings}
+    facts = tuple(f for f in readings if isinstance(f, Fact))
+    return Profile((*numbers,), layers=layers(count or len(sites)), spectra=spectra, facts=facts)
 
 
 def series(quantity, *values, **where):

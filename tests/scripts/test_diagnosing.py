@@ -83,7 +83,7 @@ def test_text_json_and_rows_have_what_was_found(modes):
     for words in ("evaluation-mode", "What the script does in a step", "with one thing changed"):
         assert words in text
     form = json.loads(json.dumps(report.json_form(modes), allow_nan=False))
-    assert form["schema"] == "sigmascope/script/1"
+    assert form["schema"] == "sigmascope/script/2"
     assert form["attempts"][0]["name"] == modes.attempts[0].name
     assert [f["name"] for f in form["findings"]] == report.table(modes)["name"]
 

@@ -7,6 +7,7 @@ from sigmascope.records import (
     Assumption,
     Check,
     Estimate,
+    Fact,
     Finding,
     Layer,
     Profile,
@@ -58,6 +59,7 @@ def profile(readings):
             SiteSpectrum(HOSTILE, "weights", "matrix", plain),
         ),
         about=MappingProxyType({"model": "mlp", "torch": "2.13"}),
+        facts=(Fact("(output)", "last operation", "setup", HOSTILE),),
     )
 
 
@@ -72,6 +74,7 @@ def findings(readings):
             "It collapses.",
             "Daneshmand et al. 2020",
             ("Add BatchNorm.", "Use fewer layers."),
+            facts=(Fact("(loss)", "unbounded loss", "setup"),),
         ),
     )
 

@@ -8,6 +8,7 @@ TABLES = (
     "views",
     "layers",
     "readings",
+    "facts",
     "spectra",
     "checks",
     "findings",

@@ -108,7 +108,7 @@ def newer_run(path):
         (lambda path: path.write_bytes(b""), "not a sigmascope run file: it is empty"),
         (lambda path: path.write_text("step,site\n" * 50), "it is not SQLite"),
         (foreign_sqlite, "an SQLite file of another program"),
-        (newer_run, "newer sigmascope .run format 4"),
+        (newer_run, f"newer sigmascope .run format {VERSION + 1}"),
     ],
 )
 @pytest.mark.parametrize("write", [True, False])

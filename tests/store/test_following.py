@@ -60,7 +60,9 @@ def test_what_was_read_is_not_read_again(path, monkeypatch):
     grow(path, 30)
     asked = []
     checked = integrity.checked
-    note = lambda rows, span, when: asked.append((when[0], span[1])) or checked(rows, span, when)
+    note = lambda rows, span, when, known: (
+        asked.append((when[0], span[1])) or checked(rows, span, when, known)
+    )
     monkeypatch.setattr(integrity, "checked", note)
     since(path, first.mark)
     assert asked == [(30, 1)]

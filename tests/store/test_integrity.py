@@ -66,7 +66,7 @@ def test_a_whole_file_is_whole(path):
             r"what a step brought was expected, .*moods",
         ),
         ("INSERT INTO views (step, time, view) VALUES (20, 'now', 'x')", "views belong to none"),
-        ("DROP TABLE skipped", "the tables of format 3 were expected"),
+        ("DROP TABLE skipped", "the tables of format 4 were expected"),
         ("ALTER TABLE findings DROP COLUMN follows", "no such column: follows"),
         ("PRAGMA user_version = 2", "the tables of format 2 were expected"),
         ("PRAGMA user_version = 1", "the tables of format 1 were expected"),
@@ -100,13 +100,15 @@ def test_rows_are_read_only_where_they_are_asked_for(path):
 def test_checked_rows_are_those_of_the_step():
     row = (4, 7, TIME, "head", "weights", "lazy")
     span = (4, 1, sha256(line(row)).hexdigest())
-    assert checked([row], span, (7, TIME)) == [row[1:]]
+    assert checked([row], span, (7, TIME), 5) == [row[1:]]
+    later = (*row, "of a later format")
+    assert checked([later], span, (7, TIME), 5) == [later[1:]]
     with pytest.raises(ValueError, match="2 rows from number 4 on were expected, 1 came"):
-        checked([row], (4, 2, span[2]), (7, TIME))
+        checked([row], (4, 2, span[2]), (7, TIME), 5)
     with pytest.raises(ValueError, match=f"checksum {span[2][:12]}… was expected"):
-        checked([(*row[:-1], "lazier")], span, (7, TIME))
+        checked([(*row[:-1], "lazier")], span, (7, TIME), 5)
     with pytest.raises(ValueError, match=r"step 8 of .* was expected"):
-        checked([row], span, (8, TIME))
+        checked([row], span, (8, TIME), 5)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from sigmascope.store.schema import COLUMNS, insertion, script, selection, tables
+from sigmascope.store.schema import COLUMNS, VERSION, insertion, script, selection, tables
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def file():
 
 def test_sqlite_has_the_columns_that_are_declared(file):
     """By SQLite's own account: names in their order, and which may be empty."""
-    assert file.execute("PRAGMA user_version").fetchone() == (3,)
+    assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)
     for table in tables():
         told = file.execute(f"PRAGMA table_info({table})").fetchall()
         assert [row[1] for row in told] == ["id", "step", "time", *COLUMNS[table]]
@@ -34,14 +34,16 @@ def test_what_is_inserted_is_selected_in_the_order_in_which_it_came(file):
     assert file.execute(selection("skipped"), (1,)).fetchall() == [(2, *rows[1])]
 
 
-def test_what_format_1_lacks_is_selected_empty(file):
-    assert "views" not in tables(1)
-    assert tables(2) == tables(3) == tables()
-    file.execute("ALTER TABLE findings DROP COLUMN follows")
-    cells = (0, "now", "name", "site", "note", "says", "source", "[]", "[]")
-    names = [n for n in COLUMNS["findings"] if n != "follows"]
-    file.execute(
-        f"INSERT INTO findings (step, time, {', '.join(names)}) VALUES ({', '.join('?' * 9)})",
-        cells,
-    )
-    assert file.execute(selection("findings", 1), (0,)).fetchall() == [(1, *cells, "")]
+@pytest.mark.parametrize(
+    ("version", "lacks"), [(1, {"follows": "", "facts": "[]"}), (3, {"facts": "[]"})]
+)
+def test_what_an_older_format_lacks_is_selected_empty(file, version, lacks):
+    assert {*tables()} - {*tables(version)} == {"facts", *(["views"] if version == 1 else [])}
+    for name in lacks:
+        file.execute(f"ALTER TABLE findings DROP COLUMN {name}")
+    names = [n for n in COLUMNS["findings"] if n not in lacks]
+    cells = (0, "now", *(f"a {n}" for n in names))
+    marks = ", ".join("?" * len(cells))
+    file.execute(f"INSERT INTO findings (step, time, {', '.join(names)}) VALUES ({marks})", cells)
+    found = file.execute(selection("findings", version), (0,)).fetchall()
+    assert found == [(1, *cells, *lacks.values())]

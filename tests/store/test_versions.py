@@ -13,7 +13,7 @@ OLD = FILES / "version-1.run"
 STEPS = (0, 10, 20)  # the profile and findings of conftest at each
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[1, 2, 3])
 def old(tmp_path, request):
     return Path(shutil.copy(FILES / f"version-{request.param}.run", tmp_path / "old.run"))
 
@@ -33,6 +33,8 @@ def test_a_run_of_an_older_format_reads_as_it_was_written(old, profile, findings
         assert [f.says for f in run.findings()] == [f.says for f in findings] * 3
         assert list(run.views()) == []
         assert {f.follows for f in run.findings()} == {""}
+        assert {f.facts for f in run.findings()} == {()}
+        assert list(run.facts()) == []
     export(old, to="csv", path=old.with_name("out.csv"))
     assert old.read_bytes() == before
     assert sorted(old.parent.iterdir()) == [old, old.with_name("out.csv")]
@@ -46,11 +48,13 @@ def test_a_run_of_an_older_format_is_not_appended_to_and_says_why(old):
     assert list(old.parent.iterdir()) == [old]
 
 
-def test_the_checksums_of_format_2_are_those_of_format_3(tmp_path):
-    path = Path(shutil.copy(FILES / "version-2.run", tmp_path / "old.run"))
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize(("table", "column"), [("readings", "value"), ("findings", "says")])
+def test_the_checksums_of_older_formats_are_those_of_now(tmp_path, version, table, column):
+    path = Path(shutil.copy(FILES / f"version-{version}.run", tmp_path / "old.run"))
     with unsafely(path) as file:
-        file.execute("UPDATE readings SET value = 9 WHERE step = 10")
-    with pytest.raises(Damaged, match="readings of step 10 are not those that were written"):
+        file.execute(f"UPDATE {table} SET {column} = 9 WHERE step = 10")
+    with pytest.raises(Damaged, match=f"{table} of step 10 are not those that were written"):
         Run(path, write=False)
-    said = salvage(path, to="csv", path=tmp_path / "out.csv")
-    assert said == "2 of 3 steps have their readings whole; not whole: step 10."
+    said = salvage(path, to="csv", path=tmp_path / "out.csv", table=table)
+    assert said == f"2 of 3 steps have their {table} whole; not whole: step 10."

@@ -285,6 +285,7 @@ def _profile(
         theorems.append(Text(silent, "dim"))
     theorems += (Text(line, "bold red") for line in violations(profile))
     for title, inside in (
+        ("Task", [facts_grid(profile)]),
         ("Training", [*training_parts(profile)]),
         ("Over depth", [sparklines_grid(profile, screen)]),
         ("Layers", [layers_grid(profile, sites, screen)]),
@@ -295,6 +296,16 @@ def _profile(
     ):
         shown = [part for part in inside if part is not None]
         yield from section(title, *shown) if shown else ()
+
+
+def facts_grid(profile: Profile) -> Table | None:
+    """What was read of outputs, targets and loss and is no number."""
+    if not profile.facts:
+        return None
+    table = Table.grid(padding=(0, 2))
+    for f in profile.facts:
+        table.add_row(Text(printable(f.site), "dim"), f.quantity, Text(printable(f.word)))
+    return table
 
 
 def readings_grid(profile: Profile, view: View, screen: Screen) -> Table | None:

@@ -252,6 +252,7 @@ def _bounded(checks: list[Check], readings: dict[str, list[Reading]]) -> Curve |
 def pieces(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Html]:
     """HTML of the head, the findings, training, the theorems, what is missing and the words."""
     seen, about = coverage(profile), profile.about
+    told = {**about, **{f.quantity: f.word for f in reversed(profile.facts)}}
     depth, meanings = depths(profile), q.quantities()
     drawn = [view["view"] for view in _views(profile.readings, depth)]
     read = {r.view for r in profile.readings}
@@ -287,7 +288,7 @@ def pieces(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Html]:
         ),
         "theorems": _theorem_table(profile.checks),
         "skipped": missing(reasons(profile.skipped), "Everything that was asked for was measured."),
-        "about": facts((f"{key[:1].upper()}{key[1:]}", value) for key, value in about.items()),
+        "about": facts((f"{key[:1].upper()}{key[1:]}", value) for key, value in told.items()),
     }
 
 

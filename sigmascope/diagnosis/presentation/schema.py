@@ -7,7 +7,7 @@ from sigmascope.records import Profile
 from sigmascope.records.encoding import schema_of
 from sigmascope.report.schema import DEPTH, NAMES, NUMBER, TEXT, with_more
 
-VERSION = "sigmascope/profile/1"  # a new number whenever a reader of the old form could go wrong
+VERSION = "sigmascope/profile/2"  # a new number whenever a reader of the old form could go wrong
 
 
 def _definitions() -> dict[str, Any]:
@@ -27,7 +27,7 @@ def _definitions() -> dict[str, Any]:
 
 SCHEMA: Final[dict[str, Any]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "$id": "urn:sigmascope:profile:1",
+    "$id": "urn:sigmascope:profile:2",
     "title": "A sigmascope profile and what was found in it",
     **with_more(
         schema_of(Profile, NAMES),

@@ -158,7 +158,7 @@ def _why(profile: Profile, need: str) -> str:
     )
     if need == "task":
         asked = "setup" in profile.views
-        if not asked or profile.series(q.LOSS_OF_PROBABILITIES):  # read of every task
+        if not asked or profile.fact(q.TAKEN_BY_THE_LOSS):  # read of every task
             return "" if asked else "the view `setup` was not asked for"
         return reason("the task", "no targets and loss were given that could be compared")
     if any(r.view == need for r in profile.readings):

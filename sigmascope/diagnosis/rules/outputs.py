@@ -21,7 +21,7 @@ from sigmascope.diagnosis.rules.representations import (
 from sigmascope.diagnosis.rules.training import TRAINING
 from sigmascope.diagnosis.rules.trends import samples_of
 from sigmascope.diagnosis.trainability.model import likely_to_fit
-from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
+from sigmascope.records import Fact, Finding, Kind, Profile, Reading, Severity, rule
 from sigmascope.survey.views.task import ENDLESS, EVENLY, UNPAIRED
 
 SEARCHED = "quasi-newton"  # through operations number by number or row by row
@@ -82,42 +82,45 @@ class _Task:
     """What a profile tells of outputs, targets and loss."""
 
     readings: dict[str, Reading]
+    facts: dict[str, Fact]
 
     @classmethod
     def of(cls, profile: Profile) -> "_Task":
-        return cls({r.quantity: r for r in reversed(profile.readings) if r.view == "setup"})
+        read = {r.quantity: r for r in reversed(profile.readings) if r.view == "setup"}
+        return cls(read, {f.quantity: f for f in reversed(profile.facts)})
 
     def has(self, name: str) -> bool:
-        return name in self.readings
+        return name in self.readings or name in self.facts
 
-    def form(self, name: str) -> str:
-        return self.readings[name].form if name in self.readings else ""
+    def word(self, name: str) -> str:
+        return self.facts[name].word if name in self.facts else ""
 
     def value(self, name: str, default: float = math.nan) -> float:
         return self.readings[name].estimate.value if name in self.readings else default
 
-    def evidence(self, *names: str) -> tuple[Reading, ...]:
-        return tuple(self.readings[n] for n in names if n in self.readings)
+    def evidence(self, *names: str) -> tuple[Reading | Fact, ...]:
+        every = self.readings | self.facts
+        return tuple(every[n] for n in names if n in every)
 
     @property
     def kind(self) -> str:
         """What the targets are; a single one that is no number of a class is a value."""
-        kind = self.form(q.DISTINCT_TARGETS)
+        kind = self.word(q.KIND_OF_TARGETS)
         alone = self.value(q.DISTINCT_TARGETS) == 1 and kind != "classes"
         return "values" if alone else kind
 
     @property
     def coupling(self) -> str:
-        return self.form(q.LOSS_OF_PROBABILITIES)
+        return self.word(q.COUNTED_BY_THE_LOSS)
 
     @property
     def probabilities(self) -> bool:
-        return self.value(q.LOSS_OF_PROBABILITIES, 0.0) == 1.0
+        return self.word(q.TAKEN_BY_THE_LOSS) == "probabilities"
 
     @property
     def closing(self) -> str:
         """The last operation, in words; empty where nothing is done behind the last weight."""
-        return self.form(q.LAST_OPERATION).replace("none", "")
+        return self.word(q.LAST_OPERATION).replace("none", "")
 
     @property
     def known(self) -> bool:
@@ -138,7 +141,7 @@ class _Task:
     @property
     def indifferent(self) -> bool:
         """Whether the loss has no slope at all by the outputs."""
-        return self.has(q.INDIFFERENT_LOSS) and self.form(q.INDIFFERENT_LOSS) != UNPAIRED
+        return self.word(q.INDIFFERENT_LOSS) not in ("", UNPAIRED)
 
 
 SQUARED_ERROR_FOR_CLASSES = Kind(
@@ -154,7 +157,7 @@ def squared_error_for_classes(profile: Profile) -> Iterator[Finding]:
     """Classes, and a loss that takes their numbers for values."""
     task = _Task.of(profile)
     classes = task.kind in (*CLASSES, "yes or no", "several of many")
-    plain = task.has(q.LOSS_OF_PROBABILITIES) and not task.probabilities
+    plain = task.has(q.TAKEN_BY_THE_LOSS) and not task.probabilities
     other = task.coupling == "scores" or task.has(q.LOSS_OF_LOGARITHMS)
     if not classes or not plain or other or task.meaningless:
         return
@@ -163,7 +166,12 @@ def squared_error_for_classes(profile: Profile) -> Iterator[Finding]:
     yield SQUARED_ERROR_FOR_CLASSES.finding(
         "(loss)",
         "note",
-        task.evidence(q.DISTINCT_TARGETS, q.LOSS_OF_PROBABILITIES, q.LAST_OPERATION),
+        task.evidence(
+            q.DISTINCT_TARGETS,
+            q.KIND_OF_TARGETS,
+            q.TAKEN_BY_THE_LOSS,
+            q.LAST_OPERATION,
+        ),
         "The targets are classes, and the loss takes outputs for values, as a squared error does: "
         "its slope vanishes where a wrong class is put out with certainty.",
         ("Take cross-entropy: for classes of scores, or a binary one for each label.",),
@@ -322,7 +330,7 @@ def unsuited_closing(profile: Profile) -> Iterator[Finding]:
     yield (DOUBLE_SOFTMAX if why is DOUBLE else UNSUITED_CLOSING).finding(
         "(output)",
         "note" if bears else severity,
-        task.evidence(q.LAST_OPERATION, q.LOSS_OF_PROBABILITIES, q.OUT_OF_REACH, q.GREATEST_OUTPUT),
+        task.evidence(q.LAST_OPERATION, q.TAKEN_BY_THE_LOSS, q.OUT_OF_REACH, q.GREATEST_OUTPUT),
         why.format(op=task.closing, beyond=beyond),
         (_instead(task),),
     )
@@ -378,7 +386,7 @@ def raw_output(profile: Profile) -> Iterator[Finding]:
     yield RAW_OUTPUT.finding(
         "(output)",
         "error",
-        task.evidence(q.LAST_OPERATION, q.LOSS_OF_PROBABILITIES, q.LOSS_OF_LOGARITHMS),
+        task.evidence(q.LAST_OPERATION, q.TAKEN_BY_THE_LOSS, q.LOSS_OF_LOGARITHMS),
         f"The loss takes {what}, and the model ends in its last layer as it is: outputs below 0 "
         "and above 1 are none. Where they are cut off, nothing is learned.",
         (f"{_closing_for(task)}, or take the loss that has it inside.",),
@@ -409,7 +417,7 @@ def shared_classes(profile: Profile) -> Iterator[Finding]:
         yield SHARED_CLASSES.finding(
             "(output)",
             "error" if task.value(q.OUT_OF_REACH, 0.0) >= REACH_ERROR else "warning",
-            task.evidence(q.DISTINCT_TARGETS, q.ROWS_THAT_SUM_TO_ONE, q.OUT_OF_REACH),
+            task.evidence(q.KIND_OF_TARGETS, q.ROWS_THAT_SUM_TO_ONE, q.OUT_OF_REACH),
             f"Several labels can hold at once, or none. {where} in a softmax, which shares a "
             "probability of one among them.",
             ("End in a sigmoid for each label, and take binary cross-entropy.",),
@@ -462,7 +470,12 @@ def classes_on_one_output(profile: Profile) -> Iterator[Finding]:
     yield CLASSES_ON_ONE_OUTPUT.finding(
         "(targets)",
         "error" if probability else "note",
-        task.evidence(q.DISTINCT_TARGETS, q.LOSS_OF_PROBABILITIES, q.GREATEST_OUTPUT),
+        task.evidence(
+            q.DISTINCT_TARGETS,
+            q.KIND_OF_TARGETS,
+            q.TAKEN_BY_THE_LOSS,
+            q.GREATEST_OUTPUT,
+        ),
         f"The targets are {count:.0f} whole numbers that come again and again, on one output"
         + (
             " that is to be a probability: of several classes one number between 0 and 1 cannot "
@@ -562,7 +575,7 @@ def reversed_loss(profile: Profile) -> Iterator[Finding]:
     names = (q.LOSS_OF_RIGHT_ANSWERS, q.LOSS_OF_WRONG_ANSWERS)
     if task.has(names[0]) and not task.meaningless:
         right, wrong = (task.value(name) for name in names)
-        alone = bool(task.form(names[0]))
+        alone = bool(task.readings[names[0]].form)
         distance = task.kind == "yes or no" and not task.within_unit and alone  # small if yes
         yield REVERSED_LOSS.finding(
             "(loss)",
@@ -588,7 +601,7 @@ UNBOUNDED = Kind(
 def unbounded_loss(profile: Profile) -> Iterator[Finding]:
     """A loss that is the lower the larger the outputs are."""
     task = _Task.of(profile)
-    if task.form(q.UNBOUNDED_LOSS) == ENDLESS:
+    if task.word(q.UNBOUNDED_LOSS) == ENDLESS:
         yield UNBOUNDED.finding(
             "(loss)",
             "warning",
@@ -616,7 +629,7 @@ UNPAIRED_LOSS = Kind(
 def unpaired_loss(profile: Profile) -> Iterator[Finding]:
     """A loss that draws the outputs of all samples the same way, whatever their targets."""
     task = _Task.of(profile)
-    if task.form(q.INDIFFERENT_LOSS) == UNPAIRED:
+    if task.word(q.INDIFFERENT_LOSS) == UNPAIRED:
         yield UNPAIRED_LOSS.finding(
             "(loss)",
             "error",
@@ -649,7 +662,7 @@ def indifferent_loss(profile: Profile) -> Iterator[Finding]:
     if task.indifferent and not task.has(q.CONSTANT_OUTPUT):
         kind, classes = task.kind, f"{task.value(q.DISTINCT_TARGETS):.0f}"
         many = f" There are {classes} different targets." if kind == "ids as values" else ""
-        form, elsewhere = task.form(q.INDIFFERENT_LOSS), heard_elsewhere(profile)
+        form, elsewhere = task.word(q.INDIFFERENT_LOSS), heard_elsewhere(profile)
         alone = form == ONE_COLUMN and abs(task.value(q.LOSS_OF_ZEROS, 0.0)) < NOTHING
         says = f"{INDIFFERENT}{ALONE if alone else ''}{many}"
         yield INDIFFERENT_LOSS.finding(

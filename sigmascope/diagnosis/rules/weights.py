@@ -108,11 +108,11 @@ def linear_network(profile: Profile) -> Iterator[Finding]:
     """Several layers that compute an affine function of the inputs."""
     chance = probability(profile)
     doubtful = chance is not None and chance.estimate.value < EVEN and not trains(profile)
-    for r in profile.series(q.AFFINE_NETWORK):
+    for fact in (f for f in profile.facts if f.quantity == q.AFFINE_NETWORK):
         yield LINEAR_NETWORK.finding(
-            r.site,
+            fact.site,
             "warning" if doubtful else "note",
-            (r,),
+            (fact,),
             f"All {len(profile.layers)} layers together are one linear map: there is no activation "
             "between them, and more layers can do no more than one.",
             ("Put an activation behind every layer but the last, as `nn.ReLU()`.",),

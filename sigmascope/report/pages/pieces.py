@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 from sigmascope.gate import printable
-from sigmascope.records import Estimate, Finding, Reading
+from sigmascope.records import Estimate, Fact, Finding, Reading
 from sigmascope.report import console
 from sigmascope.report.findings import SEVERITIES, folded
 
@@ -223,8 +223,10 @@ def card(
     rows: list[tuple[str, Html | str]] = []
     if remedies and not follows:
         rows.append(("What to do", element("ol", *(element("li", prose(r)) for r in remedies))))
-    if shows:
-        rows.append(("Evidence", element("ul", *(_evidence(r, meant(r.quantity)) for r in shows))))
+    seen = [_fact(f, meant(f.quantity)) for f in finding.facts]
+    seen += [_evidence(r, meant(r.quantity)) for r in shows]
+    if seen:
+        rows.append(("Evidence", element("ul", *seen)))
     rows.append(("Source", finding.source))
     if finding.follows and not follows:
         rows.append(("Follows from", finding.follows))
@@ -234,6 +236,11 @@ def card(
     says = element("p", prose(finding.says), class_="says")
     kind = f"{'consequence' if follows else 'card'} {finding.severity}{' over' if over else ''}"
     return element("article", head, says, element("dl", *each), way, more, class_=kind)
+
+
+def _fact(fact: Fact, means: str) -> Html:
+    word = element("span", fact.word, class_="number")
+    return element("li", named(fact.site), f" {fact.quantity} ", word, title=means or None)
 
 
 def _evidence(reading: Reading, means: str) -> Html:

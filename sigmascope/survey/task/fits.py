@@ -129,7 +129,7 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
         and targets.is_floating_point()
         and targets.numel() < output.numel()
         and targets.ndim == output.ndim
-        and needs.coupling == "none"
+        and needs.coupling == "each"
         and not needs.indifferent
         and _is_even(loss, output, targets)
     )

@@ -279,7 +279,7 @@ NEAR, NEARER = 1e-3, 1e-6  # from an end of the range of probabilities
 SAME = 1e-4  # relative change that is none
 LOGARITHM = 0.3  # share of one decade's growth that the next decades have, for a logarithm
 
-Coupling = Literal["none", "scores", "shares", "picked"]
+Coupling = Literal["each", "scores", "shares", "picked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +292,7 @@ class Needs:
         coupling: How the outputs of a row depend on one another: `"scores"` where only their
             differences count (a softmax is inside the loss), `"shares"` where only their ratios
             count, `"picked"` where only that of the class that holds counts, so that a softmax
-            must stand before it; else `"none"`.
+            must stand before it; else `"each"`.
         indifferent: Whether its gradient is zero at every output.
         stepped: Whether it changes with the outputs all the same, as what is rounded does.
         logarithms: Whether it is linear in the output of the class that holds and knows no other,
@@ -302,7 +302,7 @@ class Needs:
 
     least: float = -math.inf
     most: float = math.inf
-    coupling: Coupling = "none"
+    coupling: Coupling = "each"
     indifferent: bool = False
     stepped: bool = False
     logarithms: bool = False
@@ -402,7 +402,7 @@ class _Trial:
     ) -> Coupling:
         """How the outputs of a row depend on one another."""
         if self._like.shape[self._dim] < 2:
-            return "none"
+            return "each"
         size = [1 if d == self._dim % shares.ndim else n for d, n in enumerate(shares.shape)]
         rise = torch.rand(size, generator=self._generator).to(shares)
         if self._alike(scores, scores + 3.0 * rise):
@@ -411,7 +411,7 @@ class _Trial:
             return "shares"
         off = None if self._wanted is None else slope[~self._wanted]
         picks = off is not None and len(off) > 0 and not bool(off.any())
-        return "picked" if picks else "none"
+        return "picked" if picks else "each"
 
     def picks_linearly(self, slope: Tensor, other: Tensor) -> bool:
         """Whether two slopes are the same, negative at the class that holds, and zero elsewhere.

@@ -34,7 +34,7 @@ from sigmascope.probes.sequences import (
 from sigmascope.probes.structure.inputs import EVERY, differs, rows_of, unread_inputs
 from sigmascope.probes.structure.randomness import random_outputs
 from sigmascope.probes.trial_gradients import reduced_gradients
-from sigmascope.records import Estimate, Item, Reading, Skipped
+from sigmascope.records import Estimate, Fact, Item, Reading, Skipped
 from sigmascope.survey.coverage import differentiated, tried
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.gradients import (
@@ -393,7 +393,7 @@ def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
 def _linear(subject: Subject) -> Iterator[Item]:
     """A network of several layers that is affine as a whole."""
     if len(subject.calls) > 1 and subject.is_affine:
-        yield Reading(subject.calls[1].site, q.AFFINE_NETWORK, Estimate.exactly(1.0), NAME)
+        yield Fact(subject.calls[1].site, q.AFFINE_NETWORK, NAME)
 
 
 def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:

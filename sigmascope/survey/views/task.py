@@ -12,14 +12,13 @@ from sigmascope.linalg import sums
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.execution import still
 from sigmascope.probes.samples import tensors
-from sigmascope.records import Estimate, Item, Reading, Skipped, View
+from sigmascope.records import Estimate, Fact, Item, Reading, Skipped, View
 from sigmascope.survey.task import UNBOUNDED, TaskFit, fit_of, is_endless
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
 FEWEST = 48  # samples with which chance can be told from a signal
 MOST = 512  # samples that are compared with one another
-ONE = Estimate.exactly(1.0)
 EVENLY = "a constant that fits"  # what is not known of targets that are all the same
 ENDLESS = "faster than outputs grow"
 UNPAIRED = "the same slope for every sample"  # of a loss that compares no sample with its target
@@ -47,7 +46,7 @@ def task_items(subject: Subject) -> Iterator[Item]:
             yield Reading(site, q.INPUT_SPREAD, Estimate.rounded(spread, ulps=2**20), VIEW)
     loss, targets = subject.loss, subject.targets
     if loss is not None and is_endless(loss, subject.output, targets):
-        yield Reading("(loss)", q.UNBOUNDED_LOSS, ONE, VIEW, ENDLESS)
+        yield Fact("(loss)", q.UNBOUNDED_LOSS, VIEW, ENDLESS)
     if loss is None or not isinstance(targets, Tensor):
         return
     wanted = target_rows(targets, subject.count)
@@ -195,14 +194,14 @@ def _reach(
     if fit.known:
         # which outputs the model can have, whatever its weights, and how low the loss gets there
         form = fit.closing
-        yield Reading(OUTPUT, q.LAST_OPERATION, ONE, VIEW, form or "none")
+        yield Fact(OUTPUT, q.LAST_OPERATION, VIEW, form or "none")
         for name, end in ((q.LEAST_OUTPUT, fit.least), (q.GREATEST_OUTPUT, fit.most)):
             if math.isfinite(end):
                 yield Reading(OUTPUT, name, Estimate.rounded(end, ulps=2**30), VIEW, form)
         if fit.constant:
-            yield Reading(OUTPUT, q.CONSTANT_OUTPUT, ONE, VIEW, form)
+            yield Fact(OUTPUT, q.CONSTANT_OUTPUT, VIEW, form)
         if fit.shares:
-            yield Reading(OUTPUT, q.ROWS_THAT_SUM_TO_ONE, ONE, VIEW, form)
+            yield Fact(OUTPUT, q.ROWS_THAT_SUM_TO_ONE, VIEW, form)
         if fit.answered and math.isfinite(fit.beyond):
             how = "quasi-newton" + ("" if fit.alike else ", through a map between forms")
             beyond = Estimate.within(fit.beyond, 1e-3 * fit.beyond, how=how)
@@ -237,7 +236,8 @@ def _asked(fit: TaskFit, *, one: bool, alone: bool) -> Iterator[Item]:
     """
     if fit.labels is not None:
         distinct = Estimate.exactly(fit.labels.distinct)
-        yield Reading("(targets)", q.DISTINCT_TARGETS, distinct, VIEW, fit.labels.kind)
+        yield Reading("(targets)", q.DISTINCT_TARGETS, distinct, VIEW)
+        yield Fact("(targets)", q.KIND_OF_TARGETS, VIEW, fit.labels.kind)
         if fit.labels.distinct == 1 and not fit.evenly:
             why = (
                 "nothing that the last weight could write for all samples alike is known to give "
@@ -245,9 +245,9 @@ def _asked(fit: TaskFit, *, one: bool, alone: bool) -> Iterator[Item]:
             )
             yield Skipped("(targets)", EVENLY, why)
     if fit.unread:
-        yield Reading("(loss)", q.TARGETS_NOT_READ, ONE, VIEW)
+        yield Fact("(loss)", q.TARGETS_NOT_READ, VIEW)
     if fit.spread:
-        yield Reading("(loss)", q.SPREAD_TARGETS, ONE, VIEW)
+        yield Fact("(loss)", q.SPREAD_TARGETS, VIEW)
     for c, share in fit.omitted:
         yield Reading("(loss)", q.OMITTED_CLASS, Estimate.exactly(share), VIEW, f"class {c}")
     if fit.reversed is not None:
@@ -261,17 +261,18 @@ def _asked(fit: TaskFit, *, one: bool, alone: bool) -> Iterator[Item]:
     if fit.needs.indifferent:
         form = "constant, of one column" if one else "constant"
         form = "in steps" if fit.needs.stepped else form
-        yield Reading("(loss)", q.INDIFFERENT_LOSS, ONE, VIEW, form)
+        yield Fact("(loss)", q.INDIFFERENT_LOSS, VIEW, form)
     elif fit.unpaired:
-        yield Reading("(loss)", q.INDIFFERENT_LOSS, ONE, VIEW, UNPAIRED)
+        yield Fact("(loss)", q.INDIFFERENT_LOSS, VIEW, UNPAIRED)
     if fit.needs.logarithms:
-        yield Reading("(loss)", q.LOSS_OF_LOGARITHMS, ONE, VIEW)
-    wanted = Estimate.exactly(float(fit.needs.probabilities))
-    yield Reading("(loss)", q.LOSS_OF_PROBABILITIES, wanted, VIEW, fit.needs.coupling)
+        yield Fact("(loss)", q.LOSS_OF_LOGARITHMS, VIEW)
+    taken = "probabilities" if fit.needs.probabilities else "any numbers"
+    yield Fact("(loss)", q.TAKEN_BY_THE_LOSS, VIEW, taken)
+    yield Fact("(loss)", q.COUNTED_BY_THE_LOSS, VIEW, fit.needs.coupling)
     for name, value in ((q.LEAST_LOSS, fit.free), (q.LEAST_LOSS_OF_A_CONSTANT, fit.same)):
         if math.isfinite(value):
             yield Reading("(loss)", name, Estimate.rounded(value, ulps=2**30), VIEW)
     if fit.labels_best:
-        yield Reading("(loss)", q.LABELS_ARE_THE_BEST_OUTPUTS, ONE, VIEW)
+        yield Fact("(loss)", q.LABELS_ARE_THE_BEST_OUTPUTS, VIEW)
     if fit.free < -UNBOUNDED * (1 + abs(fit.now)):
-        yield Reading("(loss)", q.UNBOUNDED_LOSS, ONE, VIEW)
+        yield Fact("(loss)", q.UNBOUNDED_LOSS, VIEW)

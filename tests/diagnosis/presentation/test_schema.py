@@ -9,9 +9,9 @@ from sigmascope.scanning.presentation import SCAN_SCHEMA
 DEFINITIONS = SCHEMA["$defs"]
 
 
-def test_it_is_version_1_and_names_every_part_of_the_form():
-    assert SCHEMA["$id"] == "urn:sigmascope:profile:1"
-    assert SCHEMA["properties"]["schema"] == {"const": "sigmascope/profile/1"}
+def test_it_is_version_2_and_names_every_part_of_the_form():
+    assert SCHEMA["$id"] == "urn:sigmascope:profile:2"
+    assert SCHEMA["properties"]["schema"] == {"const": "sigmascope/profile/2"}
     assert set(SCHEMA["required"]) == set(json_form(Profile(()), ()))
 
 
@@ -19,10 +19,11 @@ def test_it_is_version_1_and_names_every_part_of_the_form():
     ("name", "fields"),
     [
         ("reading", "site depth view form quantity value low high how risk"),
+        ("fact", "site view quantity word"),
         ("layer", "site kind depth parameters"),
         ("spectrum", "site view form rows cols how risk sigma low high"),
         ("check", "theorem source statement site sense verdict measured limit assumptions"),
-        ("finding", "name site depth severity says source remedies follows evidence"),
+        ("finding", "name site depth severity says source remedies follows evidence facts"),
         ("skipped", "site what why"),
         ("estimate", "value low high how risk"),
         (
@@ -32,8 +33,8 @@ def test_it_is_version_1_and_names_every_part_of_the_form():
         ),
     ],
 )
-def test_version_1_has_these_fields_and_no_others(name, fields):
-    """Readers of version 1 were promised them: another field needs another version."""
+def test_version_2_has_these_fields_and_no_others(name, fields):
+    """Readers of version 2 were promised them: another field needs another version."""
     assert set(DEFINITIONS[name]["required"]) == set(fields.split())
     assert DEFINITIONS[name]["additionalProperties"] is False
 
@@ -56,7 +57,7 @@ def test_fields_say_what_they_mean():
 
 
 def test_the_schema_of_a_scan_has_every_part_of_its_form():
-    assert SCAN_SCHEMA["properties"]["schema"] == {"const": "sigmascope/scan/1"}
+    assert SCAN_SCHEMA["properties"]["schema"] == {"const": "sigmascope/scan/2"}
     assert set(SCAN_SCHEMA["required"]) == {
         "schema", "plan", "readings", "skipped", "about", "findings",
     }  # fmt: skip

@@ -22,7 +22,7 @@ from sigmascope.diagnosis.rules.outputs import (
     softmax_in_the_loss,
 )
 from sigmascope.records import Profile
-from tests.diagnosis.readings import BELOW, reading, said
+from tests.diagnosis.readings import BELOW, fact, profile as of, reading, said
 
 TWICE = "softmax-in-the-loss"
 
@@ -123,11 +123,13 @@ def test_a_loss_that_makes_shares_of_shares(loss, k):
 
 
 def test_the_floor_of_a_softmax_of_a_softmax():
-    classes = reading("distinct targets", 4.0, "(targets)", "setup", "classes")
-    scores = reading("loss of probabilities", 0.0, "(loss)", "setup", "scores")
-    speaks = lambda floor: said(
-        softmax_in_the_loss, classes, scores, reading("least loss", floor, "(loss)", "setup")
+    facts = (
+        reading("distinct targets", 4.0, "(targets)"),
+        fact("kind of targets", "classes"),
+        fact("taken by the loss", "any numbers"),
+        fact("counted by the loss", "scores"),
     )
+    speaks = lambda floor: said(softmax_in_the_loss, *facts, reading("least loss", floor))
     floor = lambda k: math.log1p((k - 1) / math.e)
     assert [bool(speaks(floor(k))) for k in (4, 4.007, 4.009, 5, 3)] == [
         True,
@@ -187,21 +189,20 @@ def test_a_loss_in_steps_is_no_softmax_over_one_output():
     for form in ("in steps", "constant", one):
         for zeros in (0.0, 0.5):
             (said[form, zeros],) = indifferent_loss(
-                Profile((reading("indifferent loss", 1, "(loss)", "setup", form),
-                         reading("loss of zeros", zeros, "(loss)", "setup")))
-            )  # fmt: skip
+                of(fact("indifferent loss", form), reading("loss of zeros", zeros, "(loss)"))
+            )
     assert "argmax" in said["in steps", 0.0].says
     assert [key for key, f in said.items() if "softmax" in f.says] == [(one, 0.0)]
     assert [key for key, f in said.items() if "one output" in f.remedies[0]] == [(one, 0.0)]
 
 
 def test_a_loss_that_calls_the_model_itself():
-    facts = [reading("indifferent loss", 1, "(loss)", "setup", "constant, of one column"),
-             reading("loss of zeros", 0.4, "(loss)", "setup")]  # fmt: skip
+    facts = [fact("indifferent loss", "constant, of one column"),
+             reading("loss of zeros", 0.4, "(loss)")]  # fmt: skip
     fits = reading("probability of fitting", 0.1, "(model)", "setup")
-    assert "no-progress" in {f.name for f in judge(Profile((*facts, fits)))}
+    assert "no-progress" in {f.name for f in judge(of(*facts, fits))}
     steps = reading("Polyak step", 1.0, "(loss)", "setup")
-    (only,) = judge(Profile((*facts, fits, steps)))
+    (only,) = judge(of(*facts, fits, steps))
     assert (only.name, only.severity) == ("indifferent-loss", "note")
     assert "calls the model" in only.says
 
@@ -256,7 +257,7 @@ def test_one_value_is_no_class(value, width):
     ("batch", "severity"), [("8 samples", "error"), ("7 samples", "warning"), ("1 sample", None)]
 )
 def test_how_many_targets_are_enough(batch, severity):
-    one = Profile((reading("distinct targets", 1, "(targets)", "setup", "values"),),
+    one = Profile((reading("distinct targets", 1, "(targets)"),),
                   about={"batch": batch})  # fmt: skip
     assert {f.severity for f in single_target(one)} == ({severity} if severity else set())
 
@@ -275,7 +276,7 @@ def test_logarithms_beside_rows_of_probabilities():
 def test_how_far_is_too_far(beyond, severity):
     searched = reading("out of reach", beyond, "(output)", "setup", "tanh")
     searched = replace(searched, estimate=replace(searched.estimate, how="quasi-newton"))
-    kind = reading("distinct targets", 9, "(targets)", "setup", "values")
+    kind = fact("kind of targets", "values")
     end = reading("greatest output", 1.0, "(output)", "setup", "tanh")
     assert said(out_of_reach, searched, kind, end).get("out-of-reach") == severity
     # without an end it may be the search that failed; without a form of targets nothing is wanted
@@ -289,7 +290,7 @@ def test_how_far_is_too_far(beyond, severity):
 @pytest.mark.parametrize("name", ["constant output", "indifferent loss", "spread targets"])
 def test_what_makes_the_rest_meaningless_silences_it(name):
     facts = [reading("out of reach", 1.0, "(output)", "setup", "tanh"),
-             reading(name, 1.0, "(output)", "setup")]  # fmt: skip
+             fact(name)]  # fmt: skip
     assert said(out_of_reach, *facts) == {}
 
 

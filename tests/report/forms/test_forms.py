@@ -67,7 +67,7 @@ def test_the_schema_has_teeth(validator, profile, findings):
     assert validator.is_valid(form)
     for name in form:
         assert not validator.is_valid({k: v for k, v in form.items() if k != name})
-    assert not validator.is_valid({**form, "schema": "sigmascope/profile/2"})
+    assert not validator.is_valid({**form, "schema": "sigmascope/profile/1"})
     broken = {**form["readings"][0], "value": "large"}
     assert not validator.is_valid({**form, "readings": [broken]})
 

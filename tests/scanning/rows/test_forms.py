@@ -23,7 +23,7 @@ def test_a_scan_is_valid_json_by_its_schema(hostile):
     form = through_json(json_form(found, findings(found)))
     VALIDATOR.validate(form)
     assert next(iter(form)) == "schema"
-    assert form["schema"] == "sigmascope/scan/1"
+    assert form["schema"] == "sigmascope/scan/2"
     assert [f["name"] for f in form["findings"]] == ["outlying-norm", "unbalanced", "old-format"]
     assert [m["site"] for m in form["plan"]["matrices"]] == [m.site for m in found.matrices]
     assert form["plan"]["matrices"][0]["depth"] == -1

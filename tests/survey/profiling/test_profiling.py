@@ -68,10 +68,8 @@ def test_every_view_has_its_quantities():
             "Polyak step",
             "distinct samples",
             "distinct targets",
-            "last operation",
             "least loss",
             "least loss of a constant",
-            "loss of probabilities",
             "nats over equal scores",
             "out of reach",
             "silent samples",
@@ -86,6 +84,13 @@ def test_every_view_has_its_quantities():
         },
     }
     assert found == {(v, q) for v, qs in expected.items() for q in qs}
+    facts = {(f.quantity, f.word) for f in measured.facts}
+    assert facts == {
+        ("kind of targets", "classes"),
+        ("last operation", "none"),
+        ("taken by the loss", "any numbers"),
+        ("counted by the loss", "scores"),
+    }
     assert not measured.skipped
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from sigmascope.quantities import EVERY
-from sigmascope.records import Estimate, Layer, Profile, Reading, Skipped, Verdict
+from sigmascope.records import Estimate, Fact, Layer, Profile, Reading, Skipped, Verdict
 from sigmascope.report import text
 
 
@@ -82,7 +82,7 @@ def test_no_findings_says_what_was_not_looked_at(profile):
 
 def test_silence_means_that_every_rule_looked(profile):
     names = {
-        "setup": "loss of probabilities",
+        "setup": "least loss",
         "balances": "alignment",
         "bottleneck": "balance defect",
         "conditioning": "condition of learning",
@@ -90,7 +90,8 @@ def test_silence_means_that_every_rule_looked(profile):
     }
     more = (Reading("(model)", name, Estimate.exactly(1.0), v) for v, name in names.items())
     readings = (*profile.readings, *more)
-    whole = replace(profile, readings=readings, skipped=(), views=EVERY)
+    taken = Fact("(loss)", "taken by the loss", "setup", "any numbers")  # read of every task
+    whole = replace(profile, readings=readings, skipped=(), views=EVERY, facts=(taken,))
     said = text(whole, ())
     assert "No findings: every rule looked, and saw nothing that hinders training." in said
     assert "Not looked at" not in said

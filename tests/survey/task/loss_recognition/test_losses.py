@@ -27,9 +27,9 @@ def shares(p, y):
 
 
 PROBABILITIES = {
-    "binary": (F.binary_cross_entropy, 1, YES, "none"),
-    "binary, clipped": (clipped, 1, YES, "none"),
-    "binary of each": (clipped, K, HOT, "none"),
+    "binary": (F.binary_cross_entropy, 1, YES, "each"),
+    "binary, clipped": (clipped, 1, YES, "each"),
+    "binary of each": (clipped, K, HOT, "each"),
     "shares": (shares, K, CLASSES, "shares"),
     "picked": (lambda p, y: F.nll_loss(p.clamp_min(EPS).log(), y), K, CLASSES, "picked"),
     "scores of logarithms": (
@@ -37,19 +37,19 @@ PROBABILITIES = {
     ),
     "focal": (
         lambda p, y: (-(1 - p) ** 2 * y * p.clamp_min(EPS).log()
-                      - p**2 * (1 - y) * (1 - p).clamp_min(EPS).log()).mean(), 1, YES, "none",
+                      - p**2 * (1 - y) * (1 - p).clamp_min(EPS).log()).mean(), 1, YES, "each",
     ),
 }  # fmt: skip
 OTHERS = {
     "cross-entropy": (F.cross_entropy, K, CLASSES, "scores"),
     "soft cross-entropy": (F.cross_entropy, K, HOT, "scores"),
-    "binary of logits": (F.binary_cross_entropy_with_logits, 1, YES, "none"),
-    "squared": (F.mse_loss, 1, VALUES, "none"),
-    "squared of classes": (F.mse_loss, K, HOT, "none"),
-    "absolute": (F.l1_loss, 1, VALUES, "none"),
+    "binary of logits": (F.binary_cross_entropy_with_logits, 1, YES, "each"),
+    "squared": (F.mse_loss, 1, VALUES, "each"),
+    "squared of classes": (F.mse_loss, K, HOT, "each"),
+    "absolute": (F.l1_loss, 1, VALUES, "each"),
     "hinge": (F.multi_margin_loss, K, CLASSES, "scores"),
     "negative log likelihood": (F.nll_loss, K, CLASSES, "picked"),
-    "cosine": (lambda o, y: -F.cosine_similarity(o, y).mean(), K, HOT, "none"),
+    "cosine": (lambda o, y: -F.cosine_similarity(o, y).mean(), K, HOT, "each"),
 }
 
 
