@@ -147,9 +147,43 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "hidden-state-detached": "cut-through-time cut-graph",
         "state-leaks-across-samples": "shuffled-sequences growing-graph mixed-samples",
         "warmup-never-ends": "long-warm-up rate-too-low",
-        "mask-inverted": "lost-inputs later-inputs-seen unread-inputs",
+        "mask-inverted": "lost-inputs later-inputs-seen unread-inputs reversed-loss",
         "kl-weight-too-large": "outweighed-error",
         "graph-cut-by-sample": "cut-graph",
+        # of a fifth set, by somebody who knew no rule either: written down before they ran
+        "ratio-inverted": "reversed-policy reversed-loss maximised-loss",
+        "wrong-reduction": "outweighed-error",
+        "timestep-mismatch": "unread-inputs",
+        "decoder-input-not-shifted": "copied-targets",
+        "target-scale": "bounded-output out-of-reach unscaled-targets",
+        "wrong-softmax-dimension": "mixed-samples unnormalised-attention",
+        "kl-input-not-log": "unshared-probabilities raw-output unsuited-closing",
+        "second-derivative-without-graph": "cut-graph",
+        "sign-error": "reversed-loss",
+        "too-strong-decay": "strong-weight-decay harmful-decay",
+        "positives-misaligned": "unrelated-targets identical-pair",
+        "reads-padding-position": "unread-inputs lost-inputs",
+        "view-scrambles": "mixed-samples lost-inputs",
+        "broadcasting-shapes": "spread-shapes spread-targets",
+        "generator-detached": "cut-graph no-gradients-arrive",
+        "loss-rebuilt": "rebuilt-loss",
+        "ema-direction": "overwritten-weights",
+        "clip-before-unscale": "scaled-gradients",
+        "window-longer-than-epoch": "zeroed-before-step zeroed-between-batches no-step",
+        "weights-not-loaded": "nothing-loaded",
+        "unfrozen-after-optimizer": "left-out-parameters other-parameters",
+        "scheduler-interval": "long-warm-up rate-too-low",
+        "layers-in-plain-list": "left-out-parameters unregistered-weights",
+        "attention-not-causal": "later-inputs-seen",
+        "mask-not-augmented": "unrelated-targets",
+        "samples-not-shuffled": "one-class-batches sorted-samples",
+        "softmax-over-singleton": "unnormalised-attention constant-output stuck-weights "
+        "no-gradient",
+        "relu-on-output": "bounded-output out-of-reach dead-units",
+        "batchnorm-momentum": "stale-statistics untouched-statistics",
+        "warmup-longer-than-training": "long-warm-up rate-too-low",
+        "never-back-to-train": "evaluation-mode untouched-statistics stale-statistics",
+        "batch-first-omitted": "mixed-samples",
     }.items()
 }
 
@@ -240,7 +274,9 @@ def main() -> None:
     """Run them, one line each, with the shares at the end."""
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("kinds", nargs="*")
-    ask.add_argument("--split", default="", choices=["", "tune", "report", "unseen", "fresh"])
+    ask.add_argument(
+        "--split", default="", choices=["", "tune", "report", "unseen", "fresh", "held"]
+    )
     ask.add_argument("--seconds", type=float, default=30.0)
     ask.add_argument("--role", default="", choices=["", "faulty", "patched", "healthy"])
     ask.add_argument("--jobs", type=int, default=1)

@@ -740,6 +740,14 @@ DEPENDENCE_ON_OTHER_SAMPLES: Final = Quantity(
     scale="log",
     healthy="not read: each sample is treated by itself",
 )
+HIDDEN_DEPENDENCE: Final = Quantity(
+    "hidden dependence",
+    ("setup",),
+    "how samples depend on others, of a model whose outputs are the same for all of them, so that "
+    "exchanging others changes none",
+    words="in words",
+    healthy="not read",
+)
 TIMES_CALLED: Final = Quantity(
     "times called",
     ("setup",),

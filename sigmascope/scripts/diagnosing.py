@@ -37,16 +37,20 @@ from sigmascope.gate import Refusal
 from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
 from sigmascope.scripts.interventions import (
     AdamSteps,
+    CarriedState,
     Clipped,
     DecayOfMatrices,
     DecoupledDecay,
+    HeavierTerm,
     HoldRate,
     Intervention,
     LightDropout,
     LighterTerm,
     NoDecay,
     NormalisedLayers,
+    OneDraw,
     Redrawn,
+    ReversedEdges,
     ReversedSteps,
     ScaledRate,
     ScaledTargets,
@@ -57,11 +61,15 @@ from sigmascope.scripts.interventions import (
 from sigmascope.scripts.patches import diffs_of
 from sigmascope.scripts.rules import (
     CURES,
+    DRAWN_TWICE,
     FEW,
+    FORGOTTEN_STATE,
     FROZEN_PARAMETERS,
     HARMFUL_DECAY,
+    IDLE_PARAMETERS,
     KINDS,
     NON_FINITE_LOSS,
+    REVERSED_EDGES,
     ROUNDED_STEPS,
     SUMMED_LOSS,
     UNSUITED_WEIGHTS,
@@ -89,6 +97,11 @@ DO: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
         ),
         OTHER_OPTIMIZER: ("Train by Adam, from its usual rate of 0.001 on.",),
         FROZEN_LAYER: ("Set `requires_grad_(True)` on what is to be trained.",),
+        DRAWN_TWICE: ("Draw once, and use what is drawn at both places.",),
+        FORGOTTEN_STATE: (
+            "Give the state of the batch before, detached, to the next one, if it goes on there.",
+        ),
+        REVERSED_EDGES: ("Gather where an edge begins, and add up where it ends.",),
     }
 )
 AHEAD = 3  # steps that one looks ahead of a loss that is no number
@@ -98,7 +111,7 @@ CLEAR = 0.1  # of the first loss, from which a gain is more than a note
 NEARLY = 0.9  # of a gain
 HALF = 0.5  # of what a cured run comes to
 # what any cause may bring
-OF_ANY = frozenset((NO_PROGRESS.name, STUCK_TRAINING.name, NON_FINITE_LOSS.name))
+OF_ANY = frozenset(k.name for k in (NO_PROGRESS, STUCK_TRAINING, NON_FINITE_LOSS, IDLE_PARAMETERS))
 ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 # what is tried where a script does not come far and nothing says why
 GENERIC: tuple[tuple[Kind, Callable[[], Intervention]], ...] = (
@@ -336,6 +349,18 @@ def _asked(
         if run.scheduled:
             asked.append(("", HoldRate()))
         asked += [(OUTWEIGHED_ERROR.name, one) for one in _lighter(run)]
+        if len(run.terms) == 1 and any(f.name == OUTWEIGHED_ERROR.name for f in found):
+            asked.append(
+                (OUTWEIGHED_ERROR.name, HeavierTerm(term=next(iter(run.terms)), factor=100.0))
+            )
+        asked += [
+            (DRAWN_TWICE.name, OneDraw(places=frozenset(p))) for p, n in run.draws.items() if n > 1
+        ]
+        if not learned(first.run, HALF):
+            if any(m.recurrent for m in run.modules):
+                asked.append((FORGOTTEN_STATE.name, CarriedState()))
+            if any(m.edges for m in run.modules):
+                asked.append((REVERSED_EDGES.name, ReversedEdges()))
         plain = run.optimizers[0].kind in ("SGD", "ASGD", "Rprop")
         most = max(run.summed.values(), default=1) if plain else 1
         if most > 1:
@@ -534,6 +559,7 @@ def _judged(
     attempts = {name: made for name, made in attempts.items() if name not in (other, weaker)}
     found = [f for f in found if f.name != other]
     alone = (OUTWEIGHED_ERROR, SUMMED_LOSS, STRONG_WEIGHT_DECAY, HARMFUL_DECAY, *dict(GENERIC))
+    alone += (DRAWN_TWICE, FORGOTTEN_STATE, REVERSED_EDGES)
     by_name = {kind.name: kind for kind in alone}
     # what is frozen would lower a loss that falls further, and is not to; what is asked of the same
     # samples again and again is asked how far draws differ

@@ -13,7 +13,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
+from sigmascope.probes.samples import mapped, tensors
+from sigmascope.scripts.comparisons import is_edges, largest_score
+
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+SHARP = 14.0  # the size of scores at a temperature of 0.07
 POWERS = {"mse_loss": 2, "l1_loss": 1, "smooth_l1_loss": 1, "huber_loss": 1}  # of the spread
 
 
@@ -86,6 +90,14 @@ class Intervention:
     def derives(self) -> bool:
         """Whether functions with a backward pass of their own are derived by autograd."""
         return False
+
+    def joins_draws(self) -> bool:
+        """Whether whole numbers that are drawn go through `drawn`."""
+        return False
+
+    def drawn(self, place: Any, found: Tensor) -> Tensor:
+        """Whole numbers were drawn; others may be given in their place."""
+        return found
 
 
 @dataclass
@@ -477,6 +489,116 @@ class Shuffled(Intervention):
         if isinstance(getattr(batches, "sampler", None), SequentialSampler):
             g = torch.Generator().manual_seed(0)
             batches.sampler = RandomSampler(loader.dataset, generator=g)  # pyright: ignore
+
+
+@dataclass
+class OneDraw(Intervention):
+    """What is drawn at two places in a step is drawn once."""
+
+    name: str = "one-draw"
+    says: str = "what is drawn at two places drawn once"
+    places: frozenset[Any] = frozenset()
+
+    def __post_init__(self) -> None:
+        self._waiting: tuple[Any, Tensor] | None = None
+
+    def joins_draws(self) -> bool:
+        return True
+
+    def drawn(self, place: Any, found: Tensor) -> Tensor:
+        if place not in self.places:
+            return found
+        again = len(self.places) > 1 and self._waiting is not None and self._waiting[0] == place
+        if self._waiting is None or again:
+            self._waiting = place, found
+            return found
+        (_, first), self._waiting = self._waiting, None
+        return first.clone() if first.shape == found.shape else found
+
+
+@dataclass
+class CarriedState(Intervention):
+    """Recurrent layers of torch that begin with nothing begin where the batch before ended."""
+
+    name: str = "carried-state"
+    says: str = "recurrent layers that begin where the batch before has ended"
+
+    def __post_init__(self) -> None:
+        self._known, self._last = set[int](), dict[int, Any]()
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        for part in module.modules():
+            if isinstance(part, nn.RNNBase) and id(part) not in self._known:
+                self._known.add(id(part))
+                part.register_forward_pre_hook(self._begins, with_kwargs=True)
+                part.register_forward_hook(self._ends)
+
+    def _begins(self, layer: nn.Module, args: Any, named: dict[str, Any]) -> Any:
+        given = args[1] if len(args) > 1 else named.get("hx")
+        last = self._last.get(id(layer))
+        begun = any(bool(t.any()) for t in tensors(given))
+        if last is None or begun or not torch.is_grad_enabled():
+            return None
+        x: Any = args[0]
+        axis, state = 0 if getattr(layer, "batch_first", False) else 1, next(tensors(last))
+        if not isinstance(x, Tensor) or x.ndim != 3 or x.shape[axis] != state.shape[1]:
+            return None
+        return (x, last), {}
+
+    def _ends(self, layer: nn.Module, args: Any, out: Any) -> None:
+        if torch.is_grad_enabled() and isinstance(out, tuple):
+            self._last[id(layer)] = mapped(out[1], Tensor.detach)
+
+
+@dataclass
+class ReversedEdges(Intervention):
+    """Edges of a graph end where they began."""
+
+    name: str = "reversed-edges"
+    says: str = "edges that end where they begin"
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        return tuple(a.flip(0) if isinstance(a, Tensor) and is_edges(a) else a for a in args)
+
+    def asked(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        return self.called(module, args)
+
+
+@dataclass
+class SharperScores(Intervention):
+    """Scores of vectors of length one reach as far as those that tell classes apart do."""
+
+    name: str = "sharper-scores"
+    says: str = "scores of vectors of length one up to 14, as with a temperature of 0.07"
+
+    def given(self, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        size = largest_score(args[0]) if name == "cross_entropy" and args[0].ndim == 2 else None
+        return args if not size or size > SHARP else (args[0] * (SHARP / size), *args[1:])
+
+
+@dataclass
+class HeavierTerm(Intervention):
+    """A loss of torch counts more beside what is added to it, and tells what that is good for."""
+
+    term: Any = None
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.name = f"{self.term[0]} x {self.factor:.1g}"
+        self.says = f"the gradient of `{self.term[0]}` times {self.factor:.1g} beside the rest"
+
+    def judged_by(self) -> Any:
+        return self.term
+
+    def compared(self, name: str, place: Any, loss: Tensor) -> None:
+        if (name, place) == self.term and loss.requires_grad:
+            loss.register_hook(lambda g: g * self.factor)
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:  # no step is longer for it
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.grad /= self.factor
 
 
 @dataclass

@@ -43,17 +43,25 @@ from torch.optim.optimizer import (
 from sigmascope.gate import Closing
 from sigmascope.probes.execution import is_untouched
 from sigmascope.probes.samples import tensors
+from sigmascope.scripts.comparisons import (
+    LARGEST,
+    Comparisons,
+    is_copy,
+    is_edges,
+    rescaled_by,
+    stored_in,
+    unchanged_share,
+)
 from sigmascope.scripts.functions import derivative_gap, forward_of
 from sigmascope.scripts.interventions import Intervention
 from sigmascope.scripts.non_finite import Origins
 from sigmascope.scripts.replay import (
     LOSSES,
-    OF_VALUES,
+    NODES,
     Inside,
     Recorder,
     Step,
     leaves_of,
-    made_by,
     mark_of,
     nodes_of,
 )
@@ -71,22 +79,13 @@ from sigmascope.scripts.seen import (
 
 FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
 KEPT = 16  # batches that are kept
-LARGEST = 1 << 22  # numbers of targets whose classes are counted
 SMALL = 1 << 14  # numbers of a parameter that are kept from step to step
 MARKED = 256  # batches by which it is seen whether one comes again and again
-SORTED = 64  # batches of which they are
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
 LEFT_OUT = (4, 16)  # behind this step, and each of this many, one looks at what no optimizer has
 AWAKE = 64  # steps that are looked at, at first and where something new begins
 ROUND, AMONG = 64, 8  # steps of a round behind them, and those at which one looks
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
-RANGES = {
-    "tanh": (-1.0, 1.0),
-    "sigmoid": (0.0, 1.0),
-    "softmax": (0.0, 1.0),
-    "relu": (0.0, math.inf),
-}
-TOGETHER = ("triplet_margin_loss", "cosine_embedding_loss")  # first arguments that are to be alike
 NORMS = (nn.modules.batchnorm._BatchNorm,)
 BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
@@ -174,6 +173,7 @@ class _Followed:
     stepping: bool = False
     stepped: bool = False
     backwards: int = 0  # that gave something to it since its last step
+    within: int = 0  # calls of models and backward passes in the closure of this one
     by: Line | None = None  # where the last of them was made
     forward_since: bool = False  # whether a model ran with gradients since then
     dropped: set[Line | None] = field(default_factory=set)  # where a pass was for nothing
@@ -241,9 +241,14 @@ class Observer(Closing):
         self._live: tuple[_Followed, ...] = ()  # all of them
         self._depth, self._undo, self._start = 0, ExitStack(), time.perf_counter()
         self._recorder, self._copies = Recorder(self._place), recorded
+        self._comparisons = Comparisons(self.run, self._recorder, self._place)
         self._names: dict[int, tuple[str, int]] = {}  # of parameters, and their numbers
         self._reached = set[int]()  # parameters that lead to a loss, by identity
         self._without: dict[int, bool] = {}  # parameters that were looked at: still no gradient?
+        self._zeros: dict[int, bool] = {}  # or one of zeros, each time?
+        self._derivatives = list[tuple[Line | None, Any]]()  # with a graph: nodes, in this pass
+        # of the data set that was begun first, what it holds and what that was
+        self._data: tuple[Any, list[tuple[Tensor, Tensor]]] | None = None
         self._recorded: dict[Line | None, Step] = {}
         self._inside: Inside | None = None  # the last loss that a model computed itself
         self._unscaled: tuple[weakref.ref[Tensor], Tensor] | None = None  # by a scaler, and before
@@ -257,11 +262,10 @@ class Observer(Closing):
         self._once = dict[int, weakref.ref[Tensor]]()  # what an optimizer has moved, by identity
         self._quiet = dict[int, _Quiet]()
         self._last_asked: tuple[int, torch.Size, float] | None = None  # without gradients
-        self._places = set[Line | None]()  # of losses whose targets are made of no data
         self._batches = Counter[tuple[int, torch.Size, float]]()  # that models were called with
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last, self._began = time.perf_counter(), 0.0
-        self._known: dict[tuple[str, Line | None], OptimizerSeen] = {}
+        self._known: dict[Any, OptimizerSeen] = {}  # by class, place and parameters
         self._until, self._dozing, self._roused = AWAKE, False, False
         self._dozes = type(self.intervention) is Intervention and traced is None
         self._hooks = ExitStack()  # of modules
@@ -341,7 +345,7 @@ class Observer(Closing):
             with suppress(RuntimeError):
                 seen.values.append(float(value))
         self.run.cuts, self.run.spreads = [*self._cuts()], self._recorder.spreads
-        self.run.turned = self._recorder.turned
+        self.run.turned, self.run.draws = self._recorder.turned, self._recorder.draws
         self.run.drawn = {key[:2]: counts for key, counts in self._recorder.again.items()}
         idle = (each.seen for each in self._live if not each.seen.steps)
         self.run.unstepped = [seen for seen in idle if seen.given]
@@ -372,6 +376,10 @@ class Observer(Closing):
                 yield kind, "log_prob", self._probable
             if "sample" in vars(kind):
                 yield kind, "sample", self._sampled
+            if "entropy" in vars(kind):
+                yield kind, "entropy", self._entropy
+        if self.intervention.joins_draws():
+            yield torch, "randint", self._drawn
         if self.intervention.keeps_graph():
             yield Tensor, "detach", self._detached
             yield torch, "normal", self._normal
@@ -424,13 +432,20 @@ class Observer(Closing):
             seen.minds_mode = any(isinstance(m, BY_MODE) for m in module.modules())
             self._names.update((id(p), (n, p.numel())) for n, p in module.named_parameters())
             seen.norms = any(isinstance(m, NORMS) for m in module.modules())
+            seen.recurrent = any(isinstance(m, nn.RNNBase) for m in module.modules())
+            seen.edges = any(is_edges(t) for t in tensors(args))
             self.run.modules.append(seen)
         if self._roused or not any(p.requires_grad for p in module.parameters()):
             return None  # in between, evaluations alone are heard
         first = next(tensors(args), None)
         for each in self._live:
+            each.within += each.stepping
             if each.stepping and first is not None:
                 each.given.append((id(module), float(first.detach().double().sum())))
+        if self.run.steps < KEPT:
+            self._comparisons.fed(args)
+        if first is not None and first.ndim > 1:
+            seen.longest = max(seen.longest, first.shape[1])
         seen.in_training += module.training
         seen.in_evaluation += not module.training
         self._last_asked = None
@@ -466,6 +481,8 @@ class Observer(Closing):
         outputs = [t for t in tensors(out) if t.requires_grad]
         if seen is not None and outputs:
             seen.shapes = _shapes(tensors((args, named))), _shapes(outputs)
+            if self.run.steps in COUNTED:
+                seen.unchanged = unchanged_share(args, out)
             fresh = self._copies and not self.run.steps
             self._recorder.called(module, args, named, out, fresh=fresh)
 
@@ -481,6 +498,10 @@ class Observer(Closing):
             return
         seen.asked += not module.training
         x = next(tensors(args), None)
+        if x is not None and x.ndim > 1:
+            seen.asked_longest = max(seen.asked_longest, x.shape[1])
+        if not module.training:
+            seen.lagging = max((_left_of_start(m) for m in module.modules()), default=0.0)
         mark = None if x is None else (id(module), *mark_of(x))
         before, self._last_asked = self._last_asked, mark
         if before is None or mark is None or before[0] != mark[0]:
@@ -502,10 +523,11 @@ class Observer(Closing):
             ref = weakref.ref(module)
             known = self._quiet[id(module)] = _Quiet(ref, type(module), mark, self.run.steps)
         known.changed = known.changed or mark != known.mark
+        alike = self.run.steps < KEPT and any(is_copy(m, module) for m in self._roots)
+        if alike:
+            self._comparisons.asked(args)
         if not known.twin and id(module) in self._recorder.bootstraps:
-            shapes = lambda m: [p.shape for p in m.parameters()]
-            others = [m for m in self._roots if m is not module and type(m) is known.kind]
-            known.twin = any(shapes(m) == shapes(module) for m in others)
+            known.twin = any(is_copy(m, module) for m in self._roots)
             known.changed = known.changed or module in self._roots
         if not module.training and self.run.steps >= KEPT and module not in self._roots:
             norms = [m for m in module.modules() if isinstance(m, NORMS)]
@@ -546,58 +568,11 @@ class Observer(Closing):
         out, targets = args[0], args[1]
         if not (isinstance(out, Tensor) and isinstance(targets, Tensor) and out.requires_grad):
             return
-        node = made_by(out)
-        where = self._place()
-        few = targets.numel() <= LARGEST and len(self.run.classes) < SORTED
-        if self._recorder.is_of_nothing(targets):
-            self._places.add(where)
-        if few and not targets.is_floating_point() and where not in self._places:
-            self.run.classes.append((len(targets), len(targets.unique()), out.shape[-1]))
-        shapes = tuple(out.shape), tuple(targets.shape)
-        self.run.comparisons[name, node, shapes, where] += 1
-        if found.numel() == 1 and found.requires_grad:
-            term = self.run.terms.setdefault((name, where), LossSeen(where))
+        if (term := self._comparisons.valued(name, found)) is not None:
             self._pending.append((term, found.detach().clone()))
-            if named.get("reduction") == "sum":
-                self.run.summed[where] = out.numel()
-        if self.run.steps < KEPT:
-            found.register_hook(partial(self._directed, (name, where)))
-            same = out.shape == targets.shape and bool((out == targets).all())
-            self.run.identical[name, where] += name in TOGETHER and same
-        first = self.run.comparisons[name, node, shapes, where] <= LOOKED  # in any phase
-        if first and name in ("cross_entropy", "nll_loss") and out.ndim == 2:
-            _, *places = laid = [*_laid_out(out)]
-            if math.prod(places[1:]) > 1 and places[0] == out.shape[1] != places[-1]:
-                self.run.scrambled[where] = (*laid,)
-        if first:
-            self._fit(name, node, where, out.detach(), targets.detach())
-        if first and targets.requires_grad and name not in TOGETHER:
-            common = leaves_of(out) & leaves_of(targets)
-            self.run.attached[name, where] += bool(common) and made_by(targets) == "AddBackward0"
+        self._comparisons.compared(name, args, named, found)
         if self._depth and self._copies:
             self._inside = Inside(name, dict(named), targets.detach().clone())
-
-    def _fit(self, name: str, node: str, where: Line | None, out: Tensor, targets: Tensor) -> None:
-        """What an output cannot be, or is not: targets beyond its range, shares that are none."""
-        if name in ("nll_loss", "kl_div") and out.ndim > 1:
-            sums = out.logsumexp(1 if name == "nll_loss" else -1).abs()
-            if out.ndim == 2 and node.startswith("LogSoftmax"):
-                self.run.shares[where] = self._recorder.shares
-            least = self.run.unshared.get((name, where), math.inf)
-            self.run.unshared[name, where] = min(least, float(sums.median()))
-        word = node.partition("Backward")[0].lower()
-        ends = RANGES.get(word)
-        if name in OF_VALUES and ends is not None and targets.is_floating_point():
-            spread = float((targets - targets.mean()).square().mean())
-            over = float((targets - targets.clamp(*ends)).square().mean())
-            share = over / spread if spread > 0 else 0.0
-            least = self.run.beyond.get((word, where), math.inf)
-            self.run.beyond[word, where] = min(least, share)
-
-    def _directed(self, key: Any, gradient: Tensor) -> None:
-        """A backward pass comes through a loss of torch, to make it smaller or larger."""
-        up, of = self.run.reversed.get(key, (0, 0))
-        self.run.reversed[key] = up + bool(gradient.sum() < 0), of + 1
 
     def _backward(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         first = next(tensors(args[0] if args else named.get("tensors")), None)
@@ -618,11 +593,14 @@ class Observer(Closing):
             if self._recorder.looking:
                 self._reached |= leaves_of(first)
                 self._recorder.ends_in(first)
+                self._is_used(first)
             self._record(first, where)
         self._break("loss", () if first is None else (first.detach(),))
+        self._comparisons.forget()
         found = own(*args, **named)
         self._break("gradients", (p.grad for p in self._held() if p.grad is not None))
         for each in self._live:
+            each.within += each.stepping
             changed = [g for g in each.gradients if not _is_same(g.now, before[id(g)])]
             for g in changed:
                 g.take(where)
@@ -657,11 +635,26 @@ class Observer(Closing):
         found = own(*args, **named)
         direct = self._own(sys._getframe(2).f_code.co_filename)
         kept = named.get("create_graph", args[4] if len(args) > 4 else False)
-        if direct and not kept and not self._dozing and torch.is_grad_enabled():
-            for of in tensors(args[0] if args else named.get("outputs")):
-                for t in tensors(found):
-                    self._recorder.derived(of, t)
+        if not direct or self._dozing or not torch.is_grad_enabled():
+            return found
+        if kept:
+            where = self._place()
+            nodes = [(where, t.grad_fn) for t in tensors(found) if t.grad_fn is not None]
+            self._derivatives += nodes if self._recorder.looking else ()
+            return found
+        for of in tensors(args[0] if args else named.get("outputs")):
+            for t in tensors(found):
+                self._recorder.derived(of, t)
         return found
+
+    def _is_used(self, loss: Tensor) -> None:
+        """Whether a loss is made of the derivatives that were taken for it with their graph."""
+        left, self._derivatives = self._derivatives, []
+        nodes = nodes_of(loss) if left else set()
+        for where in dict.fromkeys(where for where, _ in left):
+            unused, of = self.run.derivatives.get(where, (0, 0))
+            idle = nodes.isdisjoint(node for at, node in left if at == where)
+            self.run.derivatives[where] = unused + (idle and len(nodes) < NODES), of + 1
 
     def _old(self) -> Iterator[Tensor]:
         """Parameters of optimizers whose gradients are older than the last step."""
@@ -726,6 +719,20 @@ class Observer(Closing):
         if isinstance(found, Tensor):
             self._recorder.score(found)
         return found
+
+    def _entropy(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        found = own(*args, **named)
+        if isinstance(found, Tensor) and found.requires_grad and self.run.steps < KEPT:
+            found.register_hook(partial(self._tempered, self._place()))
+        return found
+
+    def _tempered(self, where: Line | None, gradient: Tensor) -> None:
+        """A backward pass comes through an entropy, to make it smaller or larger."""
+        down, of = self.run.entropies.get(where, (0, 0))
+        self.run.entropies[where] = down + bool(gradient.sum() > 0), of + 1
+
+    def _drawn(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        return self.intervention.drawn(self._place(), own(*args, **named))
 
     def _detached(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         whole = args[0].grad_fn is not None and args[0].numel() > 1
@@ -797,9 +804,9 @@ class Observer(Closing):
         trained = [p for p in every if p.requires_grad]
         middle = sorted(trained, key=Tensor.numel)[: FOLLOWED // 2]
         chosen = {id(p): p for p in (*middle, *trained[: FOLLOWED // 2])}
-        key = type(optimizer).__name__, where
+        key = type(optimizer).__name__, where, frozenset(map(id, every))
         again = self.run.made[where] > 1 and key in self._known  # made anew, as in a loop
-        seen = self._known[key] if again else OptimizerSeen(*key, len(every))
+        seen = self._known[key] if again else OptimizerSeen(*key[:2], len(every))
         self._known[key] = seen
         group = optimizer.param_groups[0] if optimizer.param_groups else {}
         seen.options = {k: v for k, v in group.items() if isinstance(v, int | float) and k != "lr"}
@@ -847,13 +854,22 @@ class Observer(Closing):
         if not closure:
             self._judged(each)
         if seen.steps < LOOKED or seen.steps in COUNTED:
-            for group in optimizer.param_groups:
-                for p in group["params"]:
-                    given = p.grad is not None and _any(p.grad)
-                    self._without[id(p)] = self._without.get(id(p), True) and not given
+            self._slopes(seen, [p for group in optimizer.param_groups for p in group["params"]])
         if seen.steps < 3 or seen.steps % 16 == 0:
             params = [g.parameter() for g in each.gradients]
             each.kept = [p.detach().clone() for p in params if p is not None]
+
+    def _slopes(self, seen: OptimizerSeen, held: list[Tensor]) -> None:
+        """Which parameters have had no gradient so far, or one of zeros each time."""
+        for p in held:
+            given = p.grad is not None and _any(p.grad)
+            self._without[id(p)] = self._without.get(id(p), True) and not given
+            zero = p.grad is not None and not given
+            self._zeros[id(p)] = self._zeros.get(id(p), True) and zero
+        zeros = [p for p in held if self._zeros[id(p)] and id(p) in self._reached]
+        seen.numbers, seen.zero = (sum(p.numel() for p in some) for some in (held, zeros))
+        seen.zero_names = tuple(self._names.get(id(p), ("", 0))[0] for p in zeros)
+        seen.zero_weights = bool(zeros) and not any(map(_any, zeros))
 
     def _judged(self, each: _Followed) -> None:
         """Whether what this step is made of is of its own backward pass."""
@@ -901,6 +917,7 @@ class Observer(Closing):
         if each.stepping and any(g.is_old() for g in each.gradients):
             each.seen.old += 1
         if each.stepping:
+            each.seen.unasked += not each.within
             each.seen.evaluated += len(each.given) > 1
             each.seen.changing += len(each.given) > 1 and len({*each.given}) == len(each.given)
             each.given = []
@@ -929,7 +946,7 @@ class Observer(Closing):
             g.given, g.old = False, None
         each.stepping = each.forward_since = False
         each.dropped.clear()
-        each.backwards = 0
+        each.backwards = each.within = 0
 
     def _cuts(self) -> Iterator[CutSeen]:
         """Where the graph was cut, with what never receives a gradient because of it."""
@@ -992,11 +1009,12 @@ class Observer(Closing):
         met = [(v, given[k]) for k, v in before.items() if k in given and isinstance(v, Tensor)]
         light = sum(v.numel() for v, _ in met) <= LARGEST
         same = bool(met) and light and all(v.shape == g.shape and v.equal(g) for v, g in met)
+        shared = bool(met) and all(v.data_ptr() == g.data_ptr() for v, g in met if v.numel())
         found = own(*args, **named)
         keys, wanted = len(given), len(before)
         missing = len(getattr(found, "missing_keys", ()))
         self.run.loaded.append(
-            Loaded(self._place(), keys, wanted, wanted - missing, same, self.run.steps)
+            Loaded(self._place(), keys, wanted, wanted - missing, same, self.run.steps, shared)
         )
         return found
 
@@ -1016,6 +1034,13 @@ class Observer(Closing):
         where = self._place()
         seen = self.run.loaders.setdefault(id(loader), LoaderSeen(where, count, sampler))
         seen.begun += 1
+        with suppress(Exception):  # a data set is the user's own, and may be anything
+            if self._data is None:
+                held = [(t, t.clone()) for t in stored_in(loader.dataset)]
+                self._data = weakref.ref(loader.dataset), held
+            elif self._data[0]() is loader.dataset:
+                changes = (rescaled_by(was, now) for now, was in self._data[1])
+                self.run.rewritten = max(self.run.rewritten, *changes)
         return own(*args, **named)
 
     def _scheduled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
@@ -1066,6 +1091,14 @@ class Observer(Closing):
         return None
 
 
+def _left_of_start(module: nn.Module) -> float:
+    """The share of running statistics that is still what they were built with."""
+    if not isinstance(module, NORMS) or module.num_batches_tracked is None or not module.momentum:
+        return 0.0
+    count = int(module.num_batches_tracked)
+    return (1 - module.momentum) ** count if count >= KEPT else 0.0
+
+
 @cache
 def _is_own(file: str) -> bool:
     """Whether a file is neither installed, nor of Python or of this package, nor made up."""
@@ -1075,15 +1108,6 @@ def _is_own(file: str) -> bool:
     roots = {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
     roots.add(str(Path(__file__).parents[1]))
     return "site-packages" not in path and not any(path.startswith(f"{r}/") for r in roots)
-
-
-def _laid_out(out: Tensor) -> tuple[int, ...]:
-    """The shape that rows had before they were laid out as such, by `view` or `reshape`."""
-    node = out.grad_fn
-    while node is not None and node.name().startswith(("LogSoftmax", "ToCopy")):
-        node = node.next_functions[0][0]
-    laid = node is not None and node.name() in ("ViewBackward0", "UnsafeViewBackward0")
-    return tuple(map(int, getattr(node, "_saved_self_sym_sizes", ()))) if laid else (len(out),)
 
 
 def _shapes(of: Iterable[Tensor]) -> tuple[tuple[int, ...], ...]:

@@ -70,6 +70,7 @@ MAXIMA = ("max", "amax", "gather")  # of values of actions, as of a step that li
 WALKS = 3  # graphs that are followed from one place
 NODES = 20_000  # of a graph, at which one stops
 SHAPED = ("view", "reshape")
+INDEXED = ("getitem", "gather", "index_select", "take", "embedding")
 SAMPLES = 128  # that a diagnosis takes
 LOSSES = (
     "cross_entropy",
@@ -336,6 +337,7 @@ class GraphCut:
         carried: How often it was of what a module gave before the last backward pass.
         lost: How often a loss was made of it by no module, and of nothing else that leads there.
         out: The last ones.
+        less: The last one that is a difference, and the node of what was taken away in it.
     """
 
     how: str
@@ -347,6 +349,7 @@ class GraphCut:
     carried: int = 0
     lost: int = 0
     out: list[weakref.ref[Tensor]] = field(default_factory=list)
+    less: tuple[weakref.ref[Tensor] | None, Any] = (None, None)
 
 
 class Recorder(TorchFunctionMode):
@@ -371,6 +374,10 @@ class Recorder(TorchFunctionMode):
             before, and how often there was one, by function, place and shape.
         scored: Whether the probability of anything was asked for, of a distribution that learns.
         within: Whether a module with parameters is running, of which nothing else is heard.
+        ahead: Modules, by identity, of whose output without gradients and of data a sum is made, as
+            targets are that look ahead.
+        draws: How often of two draws of whole numbers alike one went into a module and the other
+            was an index alone, by the places of both.
     """
 
     def __init__(self, place: Callable[[], Any]) -> None:
@@ -379,11 +386,14 @@ class Recorder(TorchFunctionMode):
         self.attached = Counter[Any]()
         self.cuts, self.turned = dict[Any, GraphCut](), dict[Any, tuple[int, int]]()
         self._sums = set[Any]()  # nodes of the graph that add data to what a model gives
-        self._scores = dict[int, Tensor]()  # made of logarithms of probabilities, by identity
+        # made of logarithms of probabilities, by identity, with these
+        self._scores = dict[int, tuple[Tensor, Tensor]]()
         self.looking, self.within, self.scored = True, False, False
         self.bootstraps = dict[int, Any]()
+        self.ahead, self.draws = set[int](), Counter[Any]()
+        self._whole: list[tuple[Any, Any, Tensor]] = []  # numbers drawn in this pass: how, where
         self.shares: Any = None
-        self._quiet: tuple[int, weakref.ref[Tensor] | None] = 0, None
+        self._quiet: tuple[int, list[weakref.ref[Tensor]]] = 0, []  # and what is made of it
         self._passes = 0  # backward passes
         self._gave = dict[int, tuple[int, weakref.ref[Tensor]]]()  # what modules gave, and when
         self.again = dict[Any, tuple[int, int]]()
@@ -410,6 +420,9 @@ class Recorder(TorchFunctionMode):
         if _name(func) in SOURCES and isinstance(found, Tensor) and found.numel() >= ENOUGH:
             with suppress(Exception):
                 self._drawn(_name(func), found)
+                if self.looking and _name(func) == "randint":
+                    how = str((args, {k: v for k, v in (kwargs or {}).items() if k != "generator"}))
+                    self._whole.append((how, self._place(), found))
         if not torch.is_grad_enabled():
             if self.looking:
                 with suppress(Exception):
@@ -427,8 +440,24 @@ class Recorder(TorchFunctionMode):
             self.shares = self._place()
         if name in CUTS and isinstance(args[0], Tensor) and args[0].grad_fn is not None:
             self._cut(name, args[0], found)
-        elif self.cuts and isinstance(found, Tensor):
+        elif self.cuts and isinstance(found, Tensor) and not self._passes_by(name, args):
             self._derive(args, found)
+
+    def _passes_by(self, name: str, args: Any) -> bool:
+        """Whether it is `b + (a - b).detach()`: the value of one, and the gradient of the other."""
+        if name != "add":
+            return False
+        given = [t for t in args[:2] if isinstance(t, Tensor)]
+        for place, cut in [*self.cuts.items()]:
+            ref, node = cut.less
+            if node is None or ref is None or not any(ref() is t for t in given):
+                continue
+            if any(t.grad_fn is node for t in given):
+                cut.count -= 1
+                if not cut.count:
+                    del self.cuts[place]
+                return True
+        return False
 
     def _drawn(self, name: str, found: Tensor) -> None:
         """Random numbers are drawn: whether they are those of the step before."""
@@ -452,13 +481,19 @@ class Recorder(TorchFunctionMode):
     def quiet(self, module: nn.Module, out: Any) -> None:
         """A model was called without gradients: what is made of its output may be a target."""
         if isinstance(out, Tensor):
-            self._quiet = id(module), weakref.ref(out)
+            self._quiet = id(module), [weakref.ref(out)]
 
     def _look_without(self, name: str, args: Any, found: Any) -> None:
         """Something is computed while gradients are turned off, of the graph or for a target."""
-        module, ref = self._quiet
-        if name in MAXIMA and ref is not None and ref() is args[0]:
+        module, made = self._quiet
+        given = [*tensors(args)]
+        if made and name in MAXIMA and made[0]() is args[0]:
             self.bootstraps.setdefault(module, self._place())
+        if made and isinstance(found, Tensor) and any(ref() is t for ref in made for t in given):
+            beside = [t for t in given if all(ref() is not t for ref in made)]
+            if name == "add" and any(t.numel() == found.numel() > 1 for t in beside):
+                self.ahead.add(module)
+            made.append(weakref.ref(found))
         if isinstance(found, Tensor) and found.is_floating_point():
             of = next((t for t in tensors(args) if t.grad_fn is not None), None)
             if of is not None:
@@ -480,6 +515,9 @@ class Recorder(TorchFunctionMode):
             cut.behind |= weights_of(t)
         if isinstance(found, Tensor):
             cut.out = [*cut.out[-WALKS:], weakref.ref(found)]
+            taken = t.grad_fn if how == "detach" and t.numel() > 1 else None
+            if taken is not None and taken.name() == "SubBackward0":
+                cut.less = weakref.ref(found), taken.next_functions[1][0]
 
     def _derive(self, args: Any, found: Tensor) -> None:
         """What is computed of something that was taken out of the graph, but by no weight."""
@@ -517,6 +555,33 @@ class Recorder(TorchFunctionMode):
         """A loss is passed back: whether a derivative without a graph is a part of it."""
         for cut in self.cuts.values():
             cut.lost += cut.how == "grad" and any(ref() is loss for ref in cut.out)
+        if len(self._whole) > 1:
+            self._pair()
+
+    def _pair(self) -> None:
+        """Of draws alike, which go into modules, and which are indices alone."""
+        made = {id(t): heard for heard in self._heard for t in tensors(heard.out)}
+        drawn = {id(t): (how, where, k) for k, (how, where, t) in enumerate(self._whole)}
+        fed, left = set[Any](), [t for h in self._heard if h.module is not None for t in h.given]
+        seen = set[int]()
+        while left:
+            t = left.pop()
+            if id(t) in drawn:
+                fed.add(drawn[id(t)])
+            heard = made.get(id(t))
+            if id(t) not in seen and heard is not None and _name(heard.function) not in INDEXED:
+                left += heard.given
+            seen.add(id(t))
+        indices = {
+            drawn[id(t)]
+            for h in self._heard
+            if h.function is not None and _name(h.function) in INDEXED
+            for t in h.given
+            if id(t) in drawn
+        }
+        for how, where, _ in indices - fed:
+            for other, there, _ in fed - indices:
+                self.draws[where, there] += how == other
 
     def sampled(self, spread: Any, found: Tensor) -> None:
         """Something was drawn of a distribution, whose parameters take no gradient from it.
@@ -557,6 +622,7 @@ class Recorder(TorchFunctionMode):
         self._heard, self._size, self._live = deque(maxlen=BEFORE), 0, False
         self._scores.clear()
         self._sums.clear()
+        self._whole.clear()
 
     def called(self, module: nn.Module, args: Any, named: Any, out: Any, *, fresh: bool) -> None:
         """A module with parameters was called.
@@ -613,7 +679,7 @@ class Recorder(TorchFunctionMode):
         """What is computed next may be made of the logarithm of a probability, as policies are."""
         self.scored = self.scored or log_prob.requires_grad
         if not self._ended and log_prob.requires_grad:
-            self._scores[id(log_prob)] = log_prob
+            self._scores[id(log_prob)] = log_prob, log_prob
 
     def _weigh(self, name: str, heard: _Heard, found: Tensor) -> None:
         """Log probabilities that are weighted, and whether the loss falls as they rise."""
@@ -621,9 +687,13 @@ class Recorder(TorchFunctionMode):
         mine = [t for t in given if id(t) in self._scores]
         if not mine or not found.requires_grad:
             return
-        self._scores[id(found)] = found
+        _, score = self._scores[id(mine[0])]
+        self._scores[id(found)] = found, score
         beside = [t for t in given if not t.requires_grad and t.numel() == mine[0].numel() > 1]
-        if name == "mul" and beside:
+        if name == "mul" and beside and score.numel() == beside[0].numel():
+            place, weights = self._place(), beside[0].detach().flatten()
+            score.register_hook(lambda g: self._turn(place, bool(g.flatten() @ weights.to(g) > 0)))
+        elif name == "mul" and beside:  # of several that were put together
             place = self._place()
             found.register_hook(lambda g: self._turn(place, bool(g.sum() > 0)))
 
@@ -703,6 +773,7 @@ class _Slicing:
             if k in self.needed:
                 for t in self.heard[k].given:
                     self._slot(t, k)
+        self._gather()
         self._derive()
         order = sorted(self.needed)
         roots = [m for k in order if (m := self.heard[k].module) is not None]
@@ -774,6 +845,49 @@ class _Slicing:
             self.needed.add(k)
             self.values[slot] = t.detach()
         return slot
+
+    def _gather(self) -> None:
+        """Several tensors that were made of a single one of the batch, as masks of labels."""
+        made = {s: key for key, s in self.slots.items() if s in self.batch and key[1] >= 0}
+        roots = {s: self._roots(k) for s, (_, k) in made.items() if not self._is_read(k)}
+        alone = {s: next(iter(found)) for s, found in roots.items() if len(found) == 1}
+        for root in {r for r in alone.values() if r and [*alone.values()].count(r) > 1}:
+            for slot in (s for s, r in alone.items() if r == root):
+                self.values[slot] = self.batch.pop(slot)
+                self._need(made[slot][1])
+
+    def _is_read(self, k: int) -> bool:
+        """Whether a tensor came from no call, or is samples that were taken from all data."""
+        if k < 0:
+            return True
+        heard = self.heard[k]
+        taken = heard.function is not None and _name(heard.function) in INDEXED
+        return taken and not self._is_of_batch(heard.given[0])
+
+    def _roots(self, k: int) -> set[int]:
+        """Identities of the tensors of the batch that a call goes back to; 0 for others."""
+        heard, found = self.heard[k], set[int]()
+        if heard.module is not None or _name(heard.function) in DRAWN:
+            return {0}
+        for t in heard.given:
+            j = self._last(t, k)
+            if not self._is_read(j):
+                found |= self._roots(j)
+            elif self._is_of_batch(t):
+                found.add(id(t))
+        return found
+
+    def _need(self, k: int) -> None:
+        """A call, and those that it goes back to."""
+        self.needed.add(k)
+        for t in self.heard[k].given:
+            j = self._last(t, k)
+            if self._is_read(j):
+                self._slot(t, k)
+            elif j not in self.needed:
+                slot = self.slots.setdefault((id(t), j), len(self.slots))
+                self.values[slot] = t.detach()
+                self._need(j)
 
     def _derive(self) -> None:
         """What is computed of nothing but other tensors of the batch is none of it itself."""

@@ -7,12 +7,13 @@ script (`scripts.diagnosing`), which its kind names in `CURES`.
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from math import exp, isfinite
+from math import exp, isfinite, log, log1p
 from statistics import median
 from types import MappingProxyType
 
 from sigmascope import quantities as q
 from sigmascope.diagnosis.rules.outputs import OUT_OF_REACH
+from sigmascope.diagnosis.rules.sequences import COPIED_TARGETS
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
 from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, TRAINING
 from sigmascope.records import Estimate, Finding, Kind, Reading, Rule, rule
@@ -28,6 +29,7 @@ from sigmascope.scripts.interventions import (
     KeptGraph,
     KeptWeights,
     NoClipping,
+    SharperScores,
     Shuffled,
     TrainingMode,
     Unfrozen,
@@ -384,6 +386,45 @@ def cut_graph(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+IDLE_PARAMETERS = Kind(
+    "idle-parameters",
+    "parameters that lead to the loss receive gradients of exactly zero in every step: all that an "
+    "optimizer holds (error), a tenth of it (warning), or less (a note)",
+    "Arithmetic: of two factors that are zero neither has a slope",
+)
+
+
+@rule("script", IDLE_PARAMETERS)
+def idle_parameters(run: ScriptRun) -> Iterator[Finding]:
+    """Weights whose slope is nothing, wherever the others go."""
+    lost = {name for cut in run.cuts for name in cut.names}
+    for o in run.optimizers:
+        names = tuple(n for n in o.zero_names if n)
+        if o.looked < FEW or not o.zero or (names and lost.issuperset(names)):
+            continue
+        whole, share = o.zero == o.numbers, o.zero / max(o.numbers, 1)
+        which = _named(names) if names else f"{len(o.zero_names)} tensors"
+        why = (
+            "they are zero themselves, and of two factors that are zero neither learns."
+            if o.zero_weights
+            else "nothing that depends on them is left in the loss, or what they are multiplied by "
+            "is zero."
+        )
+        yield IDLE_PARAMETERS.finding(
+            _where(o.made or o.place),
+            "error" if whole else "warning" if share >= CONSIDERABLE else "note",
+            _share(o.looked, o.looked),
+            f"{which} ({o.zero:,} of {o.numbers:,} numbers that {o.kind} holds) lead to the loss, "
+            f"and receive gradients of exactly zero in every step: {why}",
+            (
+                "Draw one of the two at random, and leave the other at zero."
+                if o.zero_weights
+                else "Look at what is done with what they give: a softmax over one number, a unit "
+                "that is off, a factor of zero.",
+            ),
+        )
+
+
 @rule("script", NO_GRADIENTS_ARRIVE)
 def nothing_arrives(run: ScriptRun) -> Iterator[Finding]:
     """Steps for which no backward pass gave anything."""
@@ -511,6 +552,59 @@ def changing_closure(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+UNRECOMPUTED_CLOSURE = Kind(
+    "unrecomputed-closure",
+    "an optimizer that asks its closure several times in a step is given one that computes nothing",
+    "Liu & Nocedal 1989: a line is searched by values and gradients at several places",
+    proven=True,
+    brings=TRAINING,
+)
+
+
+@rule("script", UNRECOMPUTED_CLOSURE)
+def unrecomputed_closure(run: ScriptRun) -> Iterator[Finding]:
+    """A loss that is handed back as it was, wherever the weights are by now."""
+    for o in run.optimizers:
+        asks = o.options.get("max_iter", 1) > 1
+        if asks and o.looked >= 3 and o.unasked >= 0.9 * o.looked:
+            yield UNRECOMPUTED_CLOSURE.finding(
+                _where(o.place),
+                "error",
+                _share(o.unasked, o.looked),
+                f"{o.kind} asks its closure up to {o.options['max_iter']:.0f} times in a step, "
+                "each time with other weights, and the closure neither calls the model nor passes "
+                "anything back: it sees one loss and one gradient wherever it goes.",
+                ("Empty gradients, compute the loss and call `backward()` within the closure.",),
+            )
+
+
+REWRITTEN_DATA = Kind(
+    "rewritten-data",
+    "the data that samples are read from are shifted and scaled once more when they are read a "
+    "second time",
+    "Arithmetic: what is normalised again and again comes to be a constant",
+    proven=True,
+    even_if_it_learns=True,
+    brings=TRAINING,
+)
+
+
+@rule("script", REWRITTEN_DATA)
+def rewritten_data(run: ScriptRun) -> Iterator[Finding]:
+    """A normalisation in place, of data that several epochs share."""
+    if run.rewritten > NOTHING:
+        place = max(run.loaders.values(), key=lambda e: e.begun).place if run.loaders else None
+        yield REWRITTEN_DATA.finding(
+            _where(place),
+            "warning",
+            _share(1, 1),
+            "Samples are not what they were when they are read a second time: they are shifted and "
+            f"scaled once more, by {run.rewritten:.0%} of their size, as by a normalisation in "
+            "place of what they are read from.",
+            ("Copy what is read before it is changed in place (`x = self.data[i].copy()`).",),
+        )
+
+
 ROUNDED_STEPS = Kind(
     "rounded-steps",
     "most numbers that have a gradient are left as they were by a step, which is smaller than the "
@@ -597,6 +691,82 @@ def unswitched_evaluation(run: ScriptRun) -> Iterator[Finding]:
                 "hand, which also moves their statistics. If that is a score, it is not the one "
                 "that the model will have.",
                 ("Call `model.eval()` before, and `model.train()` behind it.",),
+            )
+
+
+SLOW_STATISTICS = Kind(
+    "slow-statistics",
+    "a model is asked in evaluation mode while running statistics are mostly what they were built "
+    "with, for their momentum is small",
+    "Arithmetic: (1 - momentum) to the power of the batches",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", SLOW_STATISTICS)
+def slow_statistics(run: ScriptRun) -> Iterator[Finding]:
+    """Averages of batches that hardly move, by the convention of another framework."""
+    for m in run.modules:
+        if run.steps >= FEW and m.lagging > MANY:
+            yield SLOW_STATISTICS.finding(
+                _where(m.evaluated or m.place),
+                "warning",
+                _share(1, 1),
+                f"{m.kind} is asked in evaluation mode, and {m.lagging:.0%} of its running means "
+                "and variances are the 0 and 1 that they were built with: their momentum is small "
+                "for as many batches.",
+                (
+                    "Take the default of 0.1: torch's `momentum` is the share of the new batch, "
+                    "one minus that of other frameworks.",
+                ),
+            )
+
+
+LONGER_THAN_TRAINED = Kind(
+    "longer-than-trained",
+    "a model is asked of sequences half as long again as any that it was trained on, or longer (a "
+    "note)",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", LONGER_THAN_TRAINED)
+def longer_than_trained(run: ScriptRun) -> Iterator[Finding]:
+    """A curriculum that stays where it began."""
+    for m in run.modules:
+        if run.steps >= FEW and m.asked_longest >= 1.5 * m.longest > 1.5:
+            yield LONGER_THAN_TRAINED.finding(
+                _where(m.place),
+                "note",
+                _share(run.steps, run.steps),
+                f"{m.kind} is asked of {m.asked_longest} places, and in {run.steps} steps was "
+                f"trained on {m.longest} at most.",
+                ("Look at what decides how long the sequences of a step are.",),
+            )
+
+
+UNCHANGED_INPUTS = Kind(
+    "unchanged-inputs",
+    "some columns of what goes in come out as they were, to the last bit, and others do not: right "
+    "where what is known is kept, and not where all is to be transformed, as in a flow (a note)",
+    "Dinh et al. 2017, Sec. 3.4: masks of coupling layers alternate",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", UNCHANGED_INPUTS)
+def unchanged_inputs(run: ScriptRun) -> Iterator[Finding]:
+    """Coupling layers that all leave the same half as it is."""
+    for m in run.modules:
+        if run.steps >= FEW and QUARTER <= m.unchanged < 1:
+            yield UNCHANGED_INPUTS.finding(
+                _where(m.place),
+                "note",
+                _share(1, 1),
+                f"{m.unchanged:.0%} of the columns that go into {m.kind} come out as they were, to "
+                "the last bit: no layer transforms them.",
+                ("If all are to be transformed, let the masks of its layers alternate.",),
             )
 
 
@@ -920,6 +1090,9 @@ NOTHING_LOADED = Kind(
 )
 
 
+RENAME = "Rename the keys (a prefix as `module.` is often all), and pass `strict=True`."
+
+
 @rule("script", NOTHING_LOADED)
 def nothing_loaded(run: ScriptRun) -> Iterator[Finding]:
     """Names in a file that no parameter has."""
@@ -938,16 +1111,26 @@ def nothing_loaded(run: ScriptRun) -> Iterator[Finding]:
                 f"took {loaded.met} of {loaded.keys} tensors in the file, and {loaded.wanted} are "
                 "those of the model: the others have names that it does not know."
             )
+        elif loaded.shared and loaded.at:
+            says = (
+                "changed nothing: what it was given are the model's own tensors, which "
+                "`state_dict` hands out and later steps have written to."
+            )
         elif loaded.same and loaded.met == loaded.wanted and not loaded.at:
             says = "changed nothing: what it was given are the weights that the model had before."
         else:
             continue
+        do, severity = RENAME, "warning" if loaded.met or not loaded.keys else "error"
+        if loaded.shared:
+            do = "Keep a copy: `copy.deepcopy(model.state_dict())`."
+        elif loaded.same:
+            severity = "note"
         yield NOTHING_LOADED.finding(
             _where(loaded.place),
-            "note" if loaded.same else "warning" if loaded.met or not loaded.keys else "error",
+            severity,
             _share(loaded.met, loaded.wanted),
             f"`load_state_dict` at {_where(loaded.place)} {says}",
-            ("Rename the keys (a prefix as `module.` is often all), and pass `strict=True`.",),
+            (do,),
         )
 
 
@@ -1025,6 +1208,178 @@ def scrambled_classes(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+NARROW_SCORES = Kind(
+    "narrow-scores",
+    "scores of a cross-entropy are products of vectors of length one, times a number so small that "
+    "half (warning) or nine tenths (error) of the loss of equal scores is out of reach",
+    "Wang et al. 2017, Proposition 2: the least loss of normalised features",
+    proven=True,
+    brings=TRAINING,
+)
+REVERSED_CLASS_WEIGHTS = Kind(
+    "reversed-class-weights",
+    "the weights of the classes of a loss are the larger, the more samples a class has",
+    "King & Zeng 2001, Sec. 4: the rare ones are to weigh more",
+    even_if_it_learns=True,
+)
+UNRELATED_PAIRS = Kind(
+    "unrelated-pairs",
+    "rows that a loss is told to bring together are no nearer at first than any others, and "
+    "others, in a fixed order, are, as inputs or by their scores",
+    "Arithmetic: two views of one sample are alike",
+    even_if_it_learns=True,
+)
+SURELY, BY_CHANCE = 8.0, 3.0  # standard errors
+BALANCE = 1.5  # times the weight, or the number
+
+
+@rule("script", NARROW_SCORES, REVERSED_CLASS_WEIGHTS, UNRELATED_PAIRS)
+def misled_scores(run: ScriptRun) -> Iterator[Finding]:
+    """Scores that cannot tell classes apart, classes that do not count, pairs that are none."""
+    for place, (many, size) in run.narrow.items():
+        share = log1p((many - 1) * exp(-2 * size)) / log(many) if many > 1 else 0.0
+        if run.steps >= FEW and share >= MANY:
+            yield NARROW_SCORES.finding(
+                _where(place),
+                "error" if share >= 0.9 else "warning",
+                (Reading("(script)", q.OUT_OF_REACH, Estimate.exactly(share), "script"),),
+                f"The scores of the cross-entropy at {_where(place)} are products of vectors of "
+                f"length one, and lie within {size:.2g} of zero: of {many} no weights bring the "
+                f"loss below {share:.0%} of that of equal scores.",
+                ("Divide them by a temperature of 0.05 to 0.1, or multiply them by its inverse.",),
+            )
+    for place, (weights, counts) in run.weighted.items():
+        seen = sorted((n, w) for n, w in zip(counts, weights, strict=True) if n)
+        if run.steps < FEW or len(seen) < 2 or seen[-1][0] < 2 * BALANCE * seen[0][0]:
+            continue
+        rising = all(b[1] >= a[1] for a, b in pairwise(seen) if b[0] > BALANCE * a[0])
+        if rising and seen[-1][1] >= BALANCE * seen[0][1]:
+            yield REVERSED_CLASS_WEIGHTS.finding(
+                _where(place),
+                "warning",
+                _share(seen[0][0], sum(counts)),
+                f"The loss at {_where(place)} weighs classes, and the most frequent one "
+                f"({seen[-1][0]} samples seen) weighs {seen[-1][1] / max(seen[0][1], 1e-12):.2g} "
+                f"times as much as the rarest ({seen[0][0]}): the rare one counts for less than "
+                "without weights.",
+                ("Take one over the frequency of a class as its weight.",),
+            )
+    for place, (best, shift, told) in run.pairs.items():
+        if run.steps >= FEW and best > SURELY and told < BY_CHANCE:
+            how = "its neighbour" if shift == 1 else f"the one {shift} rows on"
+            yield UNRELATED_PAIRS.finding(
+                _where(place),
+                "warning",
+                _share(1, 1),
+                f"The loss at {_where(place)} is told which rows belong together, and at first "
+                f"these are no nearer than any others ({told:.1f} standard errors); of each row "
+                f"{how} is, by {best:.0f} standard errors.",
+                ("Look at the order in which views are put together, and at the targets.",),
+            )
+
+
+@rule("script", COPIED_TARGETS)
+def copied_targets(run: ScriptRun) -> Iterator[Finding]:
+    """A decoder that is called place by place, and is told there what it is to say."""
+    for place, count in run.copied.items():
+        if run.steps >= FEW and count >= FEW:
+            yield COPIED_TARGETS.finding(
+                _where(place),
+                "warning",
+                _share(count, count),
+                f"The ids that a module is called with, place by place, are the targets of the "
+                f"loss at {_where(place)} at the same place: it is given what it is to put out.",
+                ("Give it the targets shifted by one, behind a token that begins.",),
+            )
+
+
+UNMOVED_STATES = Kind(
+    "unmoved-states",
+    "targets that look a step ahead are of the same samples as what is learned from them",
+    "Arithmetic: a state that is its own successor tells nothing of what is done",
+    proven=True,
+    brings=TRAINING,
+)
+
+
+@rule("script", UNMOVED_STATES)
+def unmoved_states(run: ScriptRun) -> Iterator[Finding]:
+    """A buffer that holds one array many times, which its environment goes on writing to."""
+    still, of = run.unmoved
+    if run.steps >= FEW and of >= THROUGH_TIME and still == of:
+        yield UNMOVED_STATES.finding(
+            "(script)",
+            "error",
+            _share(still, of),
+            f"In {still} of {of} steps the states that targets look ahead of are the same, number "
+            "by number, as the states before: each is its own successor.",
+            ("Keep a copy of each state (`state.copy()`), not the array that is written to.",),
+        )
+
+
+UNUSED_DERIVATIVE = Kind(
+    "unused-derivative",
+    "derivatives are taken with their graph, and no loss is made of them",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", UNUSED_DERIVATIVE)
+def unused_derivative(run: ScriptRun) -> Iterator[Finding]:
+    """Weights that are adapted and not used, a penalty that is not added."""
+    for place, (unused, of) in run.derivatives.items():
+        if run.steps >= FEW and of >= 2 and unused == of:
+            yield UNUSED_DERIVATIVE.finding(
+                _where(place),
+                "warning",
+                _share(unused, of),
+                f"The derivative at {_where(place)} is taken with its graph (`create_graph=True`), "
+                "and the loss that is passed back is not made of it: what is computed from it is "
+                "left aside.",
+                ("Let the loss be of what was made of it, or do not compute it.",),
+            )
+
+
+MINIMISED_ENTROPY = Kind(
+    "minimised-entropy",
+    "steps make the entropy of a policy smaller, which a bonus is to make larger",
+    "Williams & Peng 1991; Mnih et al. 2016, Sec. 4: entropy is added to what is maximised",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", MINIMISED_ENTROPY)
+def minimised_entropy(run: ScriptRun) -> Iterator[Finding]:
+    """A bonus with the wrong sign: a policy that is to be sure at once."""
+    for place, (down, of) in run.entropies.items():
+        if run.steps >= FEW and of >= FEW and down >= 0.9 * of and run.turned:
+            yield MINIMISED_ENTROPY.finding(
+                _where(place),
+                "warning",
+                _share(down, of),
+                f"The entropy at {_where(place)} is made smaller by each step: the policy is drawn "
+                "to do one thing always, whatever comes of it.",
+                ("Take it away from the loss: `loss - 0.01 * entropy`.",),
+            )
+
+
+DRAWN_TWICE = Kind(
+    "drawn-twice",
+    "of two draws of whole numbers alike one goes into a model and the other one is an index, and "
+    "the script comes farther where they are one",
+    SOURCE,
+)
+FORGOTTEN_STATE = Kind(
+    "forgotten-state",
+    "the script comes farther where recurrent layers begin where the batch before has ended",
+    SOURCE,
+)
+REVERSED_EDGES = Kind(
+    "reversed-edges",
+    "the script comes farther where the edges of its graph are turned round",
+    SOURCE,
+)
 UNSHARED_PROBABILITIES = Kind(
     "unshared-probabilities",
     "a loss takes logarithms of the probabilities of classes, and those that it is given do not "
@@ -1335,22 +1690,33 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     frozen_parameters,
     cut_graph,
     nothing_arrives,
+    idle_parameters,
     misread_losses,
     scrambled_classes,
+    misled_scores,
+    copied_targets,
+    unmoved_states,
+    unused_derivative,
     unfit_outputs,
     spread_by_hand,
     turned_losses,
     reversed_policy,
+    minimised_entropy,
     scaled_gradients,
     old_gradients,
     evaluation_mode,
     unswitched_evaluation,
+    slow_statistics,
+    longer_than_trained,
+    unchanged_inputs,
     repeated_batch,
     repeated_draws,
     stale_target,
     unaveraged_statistics,
     shuffled_sequences,
     changing_closure,
+    unrecomputed_closure,
+    rewritten_data,
     rounded_steps,
     dwindling_rate,
     long_warm_up,
@@ -1365,8 +1731,10 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     overwritten_weights,
 )
 KINDS: tuple[Kind, ...] = (
-    *dict.fromkeys(k for r in RULES for k in r.kinds),
-    *(UNSUITED_WEIGHTS, SUMMED_LOSS, HARMFUL_DECAY),  # which interventions alone can tell
+    *dict.fromkeys(k for r in RULES for k in r.kinds if k is not COPIED_TARGETS),
+    # which interventions alone can tell
+    *(UNSUITED_WEIGHTS, SUMMED_LOSS, HARMFUL_DECAY),
+    *(DRAWN_TWICE, FORGOTTEN_STATE, REVERSED_EDGES),
 )
 CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
     {
@@ -1387,6 +1755,7 @@ CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
         OVERWRITTEN_WEIGHTS: KeptWeights,
         SORTED_CLASSES: Shuffled,
         HAND_WRITTEN_BACKWARD: DerivedFunctions,
+        NARROW_SCORES: SharperScores,
     }
 )
 

@@ -65,6 +65,11 @@ class OptimizerSeen:
         changing: Those of them in which no call was given what another one was.
         rounded: Share of the numbers with a gradient that a step left as they were, now and then.
         held_in: The precision of the first of them.
+        unasked: Steps whose closure called no model and passed nothing back.
+        numbers: That it holds.
+        zero: How many of them led to a loss and received a gradient of zeros each time.
+        zero_names: Of their tensors, where these are known.
+        zero_weights: Whether they are zero themselves.
     """
 
     kind: str
@@ -96,6 +101,11 @@ class OptimizerSeen:
     changing: int = 0
     rounded: list[float] = field(default_factory=list)
     held_in: str = ""
+    unasked: int = 0
+    numbers: int = 0
+    zero: int = 0
+    zero_names: tuple[str, ...] = ()
+    zero_weights: bool = False
 
 
 @dataclass(slots=True)
@@ -125,6 +135,13 @@ class Called:
         repeated: Whether it is called without gradients for the same samples twice in a row.
         asked_at: Where the first of those was.
         fed: Whether it is called with what another computation made, and gradients go through.
+        recurrent: Whether a recurrent layer of torch is in it.
+        edges: Whether it is called with what may be the edges of a graph.
+        longest: The second size of what it is called with, at most.
+        asked_longest: The same, where it is called without gradients.
+        unchanged: Share of the columns of what goes in that come out as they were.
+        lagging: Share of running statistics that was what they were built with still, when it was
+            asked in evaluation mode last.
     """
 
     kind: str
@@ -148,6 +165,12 @@ class Called:
     repeated: bool = False
     asked_at: Line | None = None
     fed: bool = False
+    recurrent: bool = False
+    edges: bool = False
+    longest: int = 0
+    asked_longest: int = 0
+    unchanged: float = 0.0
+    lagging: float = 0.0
 
 
 @dataclass(slots=True)
@@ -190,6 +213,7 @@ class Loaded:
 
     Attributes:
         same: Whether all that met was there already.
+        shared: Whether all that met are the model's own tensors.
         at: Steps made before.
     """
 
@@ -199,6 +223,7 @@ class Loaded:
     met: int
     same: bool = False
     at: int = 0
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +335,22 @@ class ScriptRun:
         identical: How often two tensors that a loss is to bring together were the same, by name
             and place.
         shared: Parameters that several optimizers hold.
+        narrow: By the place of a cross-entropy of products of vectors of length one: how many
+            scores a row has, and how large they can be.
+        weighted: Weights of classes, and how many samples of each there were, by place.
+        pairs: By the place of a cross-entropy that says which rows belong together: by how many
+            standard errors others in a fixed order were nearer than any, how many rows on these
+            are (1 for neighbours), and by how many those were that it names.
+        copied: How often a decoder was given, place by place, what it is to put out there.
+        unmoved: How often what lies ahead of samples was the same as these, and how often targets
+            were made of it.
+        derivatives: How often a derivative with a graph led to no loss, and how often there was
+            one, by place.
+        entropies: How often entropies of distributions were made smaller by a step, and how often
+            there were any, by place.
+        draws: How often of two draws of whole numbers alike one went into a model and the other was
+            an index, by the places of both.
+        rewritten: How far data were changed over their size by being read.
         scrambled: Shapes of scores that were laid out as rows of classes though classes are not
             their last dimension, by the place of their loss.
         spreads: Operations between output and loss that spread an output over targets of another
@@ -355,6 +396,15 @@ class ScriptRun:
     turned: dict[Any, tuple[int, int]] = field(default_factory=dict)
     identical: Counter[Any] = field(default_factory=Counter)
     shared: int = 0
+    narrow: dict[Any, tuple[int, float]] = field(default_factory=dict)
+    weighted: dict[Any, tuple[list[float], list[int]]] = field(default_factory=dict)
+    pairs: dict[Any, tuple[float, int, float]] = field(default_factory=dict)
+    copied: Counter[Any] = field(default_factory=Counter)
+    unmoved: tuple[int, int] = (0, 0)
+    derivatives: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    entropies: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    draws: Counter[Any] = field(default_factory=Counter)
+    rewritten: float = 0.0
     scrambled: dict[Line | None, tuple[int, ...]] = field(default_factory=dict)
     spreads: Counter[Any] = field(default_factory=Counter)
     step: Step | None = field(default=None, compare=False)

@@ -75,6 +75,14 @@ MIXED_SAMPLES = Kind(
 )
 
 
+UNMIX = (
+    "Look for a reshape, transpose, softmax, mean or product over the dimension of the batch "
+    "(`x.view(...)` after `transpose`, `dim=0`), and for `batch_first`.",
+    "If samples lie along another dimension, say `batch_dim=` (`--batch-dim`). If they are nodes "
+    "of one graph, it is meant: then views that need them apart stay silent.",
+)
+
+
 @rule("setup", MIXED_SAMPLES)
 def mixed_samples(profile: Profile) -> Iterator[Finding]:
     """Outputs of a sample that depend on the other samples of the batch."""
@@ -89,12 +97,16 @@ def mixed_samples(profile: Profile) -> Iterator[Finding]:
             "The output for a sample depends on the other samples of its batch: exchanged, they "
             f"change it by {r.estimate.value:.2g} of what tells samples apart. What is learned "
             "holds for the batches that it was learned in, and a sample alone gets another output.",
-            (
-                "Look for a reshape, transpose, softmax, mean or product over the dimension of the "
-                "batch (`x.view(...)` after `transpose`, `dim=0`), and for `batch_first`.",
-                "If samples lie along another dimension, say `batch_dim=` (`--batch-dim`). If they "
-                "are nodes of one graph, it is meant: then views that need them apart stay silent.",
-            ),
+            UNMIX,
+        )
+    for fact in (f for f in profile.facts if f.quantity == q.HIDDEN_DEPENDENCE):
+        yield MIXED_SAMPLES.finding(
+            fact.site,
+            "note" if whole else "warning",
+            (fact,),
+            f"Outputs are the same for all samples, and {fact.word}: what tells samples apart is "
+            "lost among them.",
+            UNMIX,
         )
 
 

@@ -306,10 +306,13 @@ class Extent:
             exchanged for copies of the first, over the differences between samples.
         compares: Whether there is an output for every pair of samples: as many columns as samples,
             whatever their number.
+        alike: Whether outputs are the same for all samples, up to rounding, so that nothing tells
+            them apart and no change could be seen.
     """
 
     change: float
     compares: bool
+    alike: bool = False
 
 
 def extent(scene: Scene, rows: Tensor) -> Extent:
@@ -333,7 +336,8 @@ def extent(scene: Scene, rows: Tensor) -> Extent:
     a, b = rows[ours].double(), after.cpu()[ours].double()
     spread = float((rows.double() - rows.double().mean(0)).square().mean().sqrt())
     moved = float((a - b).square().mean().sqrt())
-    return Extent(moved / spread if spread > 0 else 0.0, compares)
+    alike = spread <= COARSE * float(rows.double().square().mean().sqrt())
+    return Extent(0.0 if alike else moved / spread, compares, alike)
 
 
 def _outputs(scene: Scene, rows: Tensor, mode: NumbersAsked | None = None) -> Tensor | None:

@@ -34,6 +34,7 @@ GROWS = 10.0  # times, from the third of these to the last: then there is no end
 FAR = (1.0, 10.0, 1e2, 1e3, 1e4)  # times the size of an output
 STEEPER = 30.0  # growth from each of these to the next that no line has
 SAME = 1e-6
+DRAWN = 5  # embeddings that are made up
 NEARLY, ALMOST = 0.1, 1e-3  # of the way to the best constant's loss; from certainty
 SURE, OUTSIDE = 0.95, 3.0  # a probability, and a score, that is certain of its answer
 
@@ -418,10 +419,10 @@ def reversed_loss(
         labels: What they are.
         needs: What the loss asks of outputs.
     """
-    if labels is None or not _are_scores(loss, output, targets, labels):
-        return None
-    pairs: list[tuple[Tensor, Tensor]] = []
     base = output.detach()
+    if labels is None or not _are_scores(loss, output, targets, labels):
+        return _told(loss, targets, _together_and_apart(base, targets))
+    pairs: list[tuple[Tensor, Tensor]] = []
     if labels.wanted is not None and labels.wanted.shape == base.shape:
         right = labels.wanted.to(base)
         if not bool(right.any()) or bool(right.all()):
@@ -437,6 +438,28 @@ def reversed_loss(
         spread = right.std() if right.numel() > 1 else right.abs().mean()
         noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(0)).to(right)
         pairs = [(right, right + size * spread * noise) for size in (0.3, 1.0)]
+    return _told(loss, targets, pairs)
+
+
+def _together_and_apart(base: Tensor, targets: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Embeddings in which samples of a class lie together, and the same of other samples."""
+    whole = not targets.is_floating_point() and targets.shape == base.shape[:1]
+    classes, ids = targets.unique(return_inverse=True) if whole else (targets, targets)
+    if not whole or base.ndim != 2 or base.shape[1] < 2 or not 1 < len(classes) <= len(base) / 2:
+        return []
+    g = torch.Generator().manual_seed(0)
+    drawn = lambda *shape: torch.randn(*shape, generator=g).to(base)
+    found = list[tuple[Tensor, Tensor]]()
+    for _ in range(DRAWN):
+        rows = drawn(len(classes), base.shape[1])[ids.to(base.device)] + 0.05 * drawn(*base.shape)
+        found.append((rows, rows[torch.randperm(len(rows), generator=g).to(base.device)]))
+    return found
+
+
+def _told(
+    loss: Loss, targets: Tensor, pairs: list[tuple[Tensor, Tensor]]
+) -> tuple[float, float] | None:
+    """The first losses of right and of wrong answers, if the right ones are always larger."""
     found = [(_loss_of(loss, a, targets), _loss_of(loss, b, targets)) for a, b in pairs]
     known = [(a, b) for a, b in found if a is not None and b is not None]
     if not known or not all(a > b + 1e-3 * max(abs(a), abs(b), 1e-12) for a, b in known):

@@ -217,6 +217,8 @@ def _mixed(subject: Subject) -> Iterator[Item]:
         form = "pairs" if extent.compares else "rows"
         change = Estimate.rounded(extent.change, ulps=2**20)
         yield Reading("(model)", q.DEPENDENCE_ON_OTHER_SAMPLES, change, NAME, form)
+        if extent.alike and not extent.compares:
+            yield Fact("(model)", q.HIDDEN_DEPENDENCE, NAME, subject.mixing)
 
 
 def _unused(subject: Subject) -> Iterator[Item]:
