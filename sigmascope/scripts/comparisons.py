@@ -64,16 +64,16 @@ class Comparisons:
                 self._ids.append(t.detach())
             elif (rows := _rows(t)) is not None:
                 self._inputs.append(rows)
-                self._stays(t)
 
     def asked(self, args: Any) -> None:
         """A copy of what trains is called without gradients."""
         self._ahead.extend(r for t in tensors(args) if (r := _rows(t)) is not None)
 
-    def _stays(self, t: Tensor) -> None:
+    def stays(self, t: Tensor) -> None:
         """Whether a part of a larger tensor is what it was when it was used before."""
         base = t._base
-        if base is None or base.numel() < 2 * t.numel() or t.numel() > LARGEST:
+        few = t.is_floating_point() and t.numel() <= LARGEST
+        if base is None or not few or base.numel() < 2 * t.numel():
             return
         key = id(base), t.storage_offset(), t.shape
         ref, was = self._parts.get(key, (None, None))
@@ -88,7 +88,7 @@ class Comparisons:
         if self._ahead and self._inputs and self._recorder.ahead:
             pairs = [(a, x) for a in self._ahead for x in self._inputs if len(a) == len(x) > 1]
             pairs = [(a, x) for a, x in pairs if a.shape[1] <= x.shape[1]]
-            fits = [x is not a and torch.equal(x[:, : a.shape[1]], a) for a, x in pairs]
+            fits = [torch.equal(x[:, : a.shape[1]], a) for a, x in pairs]
             still, of = self.run.unmoved
             self.run.unmoved = still + any(fits), of + bool(pairs)
         for each in (self._ids, self._inputs, self._ahead):

@@ -337,13 +337,13 @@ def _asked(
     Cures of what was found come first, then others.
 
     Where several optimizers have losses of their own, none of these tells how far they came, and
-    nothing is tried that no finding asks for.
+    nothing is tried that no finding asks for; nor does that of a policy.
     """
     run, seen = first.run.compared, set[str]()
     asked = [(f.name, made()) for f in found for made in BY_NAME.get(f.name, ())]
     if not learned(run) and not learned(first.run, HALF):
         asked += [(f.name, made()) for f in found for made in FOR_NETWORK.get(f.name, ())]
-    if len(run.optimizers) == 1:
+    if len(run.optimizers) == 1 and not run.turned:  # of a policy a loss tells nothing
         if _decays(run.optimizers[0]):
             asked.append((STRONG_WEIGHT_DECAY.name, NoDecay()))
         if run.scheduled:

@@ -266,6 +266,9 @@ class Observer(Closing):
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last, self._began = time.perf_counter(), 0.0
         self._known: dict[Any, OptimizerSeen] = {}  # by class, place and parameters
+        self._handed_out = dict[
+            int, tuple[weakref.ref[Any], int]
+        ]()  # weights by name: when handed out
         self._until, self._dozing, self._roused = AWAKE, False, False
         self._dozes = type(self.intervention) is Intervention and traced is None
         self._hooks = ExitStack()  # of modules
@@ -359,6 +362,7 @@ class Observer(Closing):
         yield Optimizer, "__init__", self._made
         yield Optimizer, "zero_grad", self._zeroed
         yield nn.Module, "zero_grad", self._zeroed
+        yield nn.Module, "state_dict", self._handed
         yield nn.Module, "load_state_dict", self._loaded
         yield nn.Module, "eval", self._evaluated
         yield torch.utils.data.DataLoader, "__iter__", self._iterated
@@ -444,6 +448,8 @@ class Observer(Closing):
                 each.given.append((id(module), float(first.detach().double().sum())))
         if self.run.steps < KEPT:
             self._comparisons.fed(args)
+        if first is not None:
+            self._comparisons.stays(first)
         if first is not None and first.ndim > 1:
             seen.longest = max(seen.longest, first.shape[1])
         seen.in_training += module.training
@@ -637,6 +643,11 @@ class Observer(Closing):
         kept = named.get("create_graph", args[4] if len(args) > 4 else False)
         if not direct or self._dozing or not torch.is_grad_enabled():
             return found
+        if self._derivatives:  # of one that was taken before it is made of it
+            past = {
+                n for t in tensors(args[0] if args else named.get("outputs")) for n in nodes_of(t)
+            }
+            self._derivatives = [pair for pair in self._derivatives if pair[1] not in past]
         if kept:
             where = self._place()
             nodes = [(where, t.grad_fn) for t in tensors(found) if t.grad_fn is not None]
@@ -804,6 +815,8 @@ class Observer(Closing):
         trained = [p for p in every if p.requires_grad]
         middle = sorted(trained, key=Tensor.numel)[: FOLLOWED // 2]
         chosen = {id(p): p for p in (*middle, *trained[: FOLLOWED // 2])}
+        for p in every:  # what it was in another phase tells nothing of this one
+            self._zeros.pop(id(p), None)
         key = type(optimizer).__name__, where, frozenset(map(id, every))
         again = self.run.made[where] > 1 and key in self._known  # made anew, as in a loop
         seen = self._known[key] if again else OptimizerSeen(*key[:2], len(every))
@@ -869,7 +882,8 @@ class Observer(Closing):
         zeros = [p for p in held if self._zeros[id(p)] and id(p) in self._reached]
         seen.numbers, seen.zero = (sum(p.numel() for p in some) for some in (held, zeros))
         seen.zero_names = tuple(self._names.get(id(p), ("", 0))[0] for p in zeros)
-        seen.zero_weights = bool(zeros) and not any(map(_any, zeros))
+        matrices = [p for p in zeros if p.ndim > 1]
+        seen.zero_weights = bool(matrices) and not any(map(_any, matrices))
 
     def _judged(self, each: _Followed) -> None:
         """Whether what this step is made of is of its own backward pass."""
@@ -1001,15 +1015,25 @@ class Observer(Closing):
     # --------------------------------------------------------------------------
     # What else is called.
 
+    def _handed(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        """The weights of a model, by reference: when they were handed out."""
+        found = own(*args, **named)
+        if len(args) == 1 and "destination" not in named:
+            with suppress(TypeError):  # a model may hand out what it likes
+                self._handed_out[id(found)] = weakref.ref(found), self.run.steps
+        return found
+
     def _loaded(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         given = args[1] if len(args) > 1 else named.get("state_dict", {})
-        before = args[0].state_dict()
+        before = nn.Module.state_dict.observed(args[0])  # pyright: ignore
         if args[0] in self._roots:
             self._wake()
         met = [(v, given[k]) for k, v in before.items() if k in given and isinstance(v, Tensor)]
         light = sum(v.numel() for v, _ in met) <= LARGEST
         same = bool(met) and light and all(v.shape == g.shape and v.equal(g) for v, g in met)
-        shared = bool(met) and all(v.data_ptr() == g.data_ptr() for v, g in met if v.numel())
+        ref, since = self._handed_out.get(id(given), (None, self.run.steps))
+        late = ref is not None and ref() is given and since < self.run.steps
+        shared = late and all(v.data_ptr() == g.data_ptr() for v, g in met if v.numel())
         found = own(*args, **named)
         keys, wanted = len(given), len(before)
         missing = len(getattr(found, "missing_keys", ()))

@@ -39,7 +39,8 @@ from sigmascope.gate import Refusal, random_states
 from sigmascope.probes.execution import called, still
 from sigmascope.probes.samples import mapped, tensors
 
-OBSERVER = str(Path(__file__).with_name("observer.py"))  # which computes things of its own
+# which compute things of their own
+OWN = {str(Path(__file__).with_name(f"{name}.py")) for name in ("observer", "comparisons")}
 BEFORE = 64  # calls that are kept before a module is called: what is made of the batch
 BEHIND = 1 << 14  # calls behind it, beyond which a step is not recorded
 SMALL = 1 << 20  # numbers of a tensor that is kept before a module is called
@@ -412,7 +413,7 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         func = getattr(func, "observed", func)  # a loss that is observed is called once
         found = func(*args, **(kwargs or {}))
-        own = sys._getframe(1).f_code.co_filename == OBSERVER and _name(func) not in LOSSES
+        own = sys._getframe(1).f_code.co_filename in OWN and _name(func) not in LOSSES
         if self._ended or own:
             return found
         if _name(func) in OF_NOTHING and isinstance(found, Tensor):
@@ -562,23 +563,18 @@ class Recorder(TorchFunctionMode):
         """Of draws alike, which go into modules, and which are indices alone."""
         made = {id(t): heard for heard in self._heard for t in tensors(heard.out)}
         drawn = {id(t): (how, where, k) for k, (how, where, t) in enumerate(self._whole)}
-        fed, left = set[Any](), [t for h in self._heard if h.module is not None for t in h.given]
-        seen = set[int]()
+        left = [t for h in self._heard if h.module is not None for t in h.given]
+        fed, seen = set[Any](), set[int]()
         while left:
             t = left.pop()
             if id(t) in drawn:
                 fed.add(drawn[id(t)])
             heard = made.get(id(t))
-            if id(t) not in seen and heard is not None and _name(heard.function) not in INDEXED:
-                left += heard.given
+            if id(t) not in seen and heard is not None:
+                left += _taken(heard)[0]
             seen.add(id(t))
-        indices = {
-            drawn[id(t)]
-            for h in self._heard
-            if h.function is not None and _name(h.function) in INDEXED
-            for t in h.given
-            if id(t) in drawn
-        }
+        taken = (t for h in self._heard if h.function is not None for t in _taken(h)[1])
+        indices = {drawn[id(t)] for t in taken if id(t) in drawn}
         for how, where, _ in indices - fed:
             for other, there, _ in fed - indices:
                 self.draws[where, there] += how == other
@@ -999,6 +995,15 @@ def mark_of(x: Tensor) -> tuple[torch.Size, float]:
         first = first.narrow(dim, 0, min(x.shape[dim], FIRST if x.ndim == 1 else FEW_OF_EACH))
     first = first.reshape(-1).double().cpu()
     return x.shape, float(first @ torch.arange(1.0, len(first) + 1, dtype=torch.float64))
+
+
+def _taken(heard: _Heard) -> tuple[list[Tensor], list[Tensor]]:
+    """What a call was given: tensors, and those that say which numbers of them are taken."""
+    name = _name(heard.function) if heard.function else ""
+    if name not in INDEXED:
+        return heard.given, []
+    sides = [*tensors(heard.args[:1])], [*tensors((heard.args[1:], heard.named))]
+    return sides[::-1] if name == "embedding" else sides
 
 
 def _name(function: Any) -> str:

@@ -389,7 +389,8 @@ def cut_graph(run: ScriptRun) -> Iterator[Finding]:
 IDLE_PARAMETERS = Kind(
     "idle-parameters",
     "parameters that lead to the loss receive gradients of exactly zero in every step: all that an "
-    "optimizer holds (error), a tenth of it (warning), or less (a note)",
+    "optimizer holds (error), or some that are zero themselves (a warning of a tenth of the "
+    "numbers, else a note)",
     "Arithmetic: of two factors that are zero neither has a slope",
 )
 
@@ -403,6 +404,8 @@ def idle_parameters(run: ScriptRun) -> Iterator[Finding]:
         if o.looked < FEW or not o.zero or (names and lost.issuperset(names)):
             continue
         whole, share = o.zero == o.numbers, o.zero / max(o.numbers, 1)
+        if not whole and not o.zero_weights:
+            continue  # a part that is left out by a factor of zero is left out on purpose
         which = _named(names) if names else f"{len(o.zero_names)} tensors"
         why = (
             "they are zero themselves, and of two factors that are zero neither learns."
@@ -954,12 +957,13 @@ def recreated_optimizer(run: ScriptRun) -> Iterator[Finding]:
     if main is None or main.steps < FEW:
         return
     for place, count in run.made.items():
-        if count >= MANY * main.steps and place == main.made:
+        steps = sum(o.steps for o in run.optimizers if o.made == place)
+        if count >= MANY * steps and place == main.made:
             yield RECREATED_OPTIMIZER.finding(
                 _where(place),
                 "warning",
-                _share(min(count, main.steps), main.steps),
-                f"{main.kind} is made anew {count} times in {main.steps} steps ({_where(place)}): "
+                _share(min(count, steps), steps),
+                f"{main.kind} is made anew {count} times in {steps} steps ({_where(place)}): "
                 "momentum and step sizes start again with each.",
                 ("Make it once, before the loop.",),
             )

@@ -181,6 +181,80 @@ FOR_EACH_TASK = """\
             opt.step()
         kept = [model, *kept[:1]]
 """
+FACTORS = """
+low, high = nn.Linear(8, 4, bias=False), nn.Linear(4, 2, bias=False)
+model.requires_grad_(False)
+for layer in {}: nn.init.zeros_(layer.weight)
+opt = torch.optim.SGD([low.weight, high.weight], lr=0.5)
+"""
+ADAPTED = "nn.functional.cross_entropy(model(x) + high(low(x)), y)"
+ROWS = """
+class Rows(torch.utils.data.Dataset):
+    def __init__(self):
+        self.rows = X.clone()
+    def __len__(self):
+        return len(X)
+    def __getitem__(self, k):
+        x = self.rows[k]{}
+        x -= 0.5
+        x /= 2
+        return x, Y[k]
+loader = torch.utils.data.DataLoader(Rows(), batch_size=16, shuffle=True)
+"""
+PARTS = "    for k in range(0, 256, 16):\n        x, y = X[k : k + 16]{}, Y[k : k + 16]\n"
+NORMED = f"model.insert(1, nn.BatchNorm1d(16, momentum={{}}))\n{AGAIN}"
+EVALUATED = """\
+    model.eval()
+    with torch.no_grad():
+        model(X)
+    model.train()
+"""
+BAG = f"""
+class Bag(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(1, 16), nn.ReLU(), nn.Linear(16, 2))
+    def forward(self, x):
+        return self.net(x[:, :, None]).mean(1)
+model = Bag()
+{AGAIN}
+"""
+HALF = f"""
+class Half(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 8)
+    def forward(self, x):
+        return torch.cat([{{}}, self.net(x)[:, 4:]], 1)
+model = Half()
+{AGAIN}
+"""
+COSINES = """nn.functional.cross_entropy(
+            nn.functional.normalize(model(x)) @ nn.functional.normalize(head, dim=0) {}, y)"""
+HEADS = "head = nn.Parameter(torch.randn(2, 2)); opt.add_param_group({'params': [head]})"
+WEIGHED = LOSS.replace(", y)", ", y, weight=torch.tensor([{}]))")
+RARE = ("X[:, 0] + X[:, 1] > 0", "X[:, 0] > 1")
+VIEWS = """\
+views = torch.cat([x + 0.1 * torch.randn(x.shape), x + 0.1 * torch.randn(x.shape)])
+        z = nn.functional.normalize(model(views))
+        z = (z @ z.T / 0.2).masked_fill(torch.eye(len(z), dtype=torch.bool), -torch.inf)
+        loss = nn.functional.cross_entropy(z, {})"""
+WORDS = """
+tokens, model = nn.Embedding(5, 8), nn.Linear(8, 4)
+ids = torch.randint(0, 4, (16, 6))
+opt = torch.optim.SGD([*tokens.parameters(), *model.parameters()], lr=0.5)
+"""
+DECODED = """\
+given = {}
+        out = torch.stack([model(tokens(given[:, k])) for k in range(6)], 1)
+        loss = nn.functional.cross_entropy(out.reshape(-1, 4), ids.reshape(-1))"""
+NEXT = """
+        with torch.no_grad(): target = y + 0.9 * other({}).amax(1)
+        loss = nn.functional.mse_loss(model(x)[:, 0], target)
+"""
+INNER = f"""loss = {LOSS}
+        slopes = torch.autograd.grad(loss, [*model.parameters()], create_graph=True)
+        {{}}"""
 FAULTY = {  # what is written otherwise, by the finding that tells it
     "unswitched-evaluation": ((SETUP, DROPS), (STEP, STEP + SCORED)),
     "gradients-not-zeroed": ((ZERO, ""),),
@@ -277,6 +351,31 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (SETUP, FUNCTION.format("x * x", "g * x")),
         (LOSS, APPLIED),
     ),
+    "idle-parameters": ((SETUP, FACTORS.format("(low, high)")), (LOSS, ADAPTED)),
+    "unrecomputed-closure": (
+        *ASKS_AGAIN, (STEP, "        opt.step(lambda: loss)\n"),
+    ),
+    "rewritten-data": ((SETUP, ROWS.format("")),),
+    "slow-statistics": ((SETUP, NORMED.format(0.001)), (STEP, STEP + EVALUATED)),
+    "longer-than-trained": (
+        (SETUP, BAG), ("model(x)", "model(x[:, :4])"), (STEP, STEP + EVALUATED),
+    ),
+    "unchanged-inputs": (
+        (SETUP, HALF.format("x[:, :4]")), (LOSS, "nn.functional.mse_loss(model(x), x.flip(1))"),
+    ),
+    "narrow-scores": ((SETUP, HEADS), (LOSS, COSINES.format("/ 10"))),
+    "reversed-class-weights": (RARE, (LOSS, WEIGHED.format("0.84, 0.16"))),
+    "unrelated-pairs": (("loss = " + LOSS, VIEWS.format("torch.arange(32) ^ 1")),),
+    "unmoved-states": (
+        (SETUP, "import copy; other = copy.deepcopy(model)"),
+        ("        loss = " + LOSS, NEXT.format("x.clone()")),
+    ),
+    "unused-derivative": (("loss = " + LOSS, INNER.format("moved = [p - g for p, g in zip("
+     "model.parameters(), slopes)]")),),
+    "minimised-entropy": (
+        ("loss = " + LOSS,
+         POLICY + "0.1 * dist.entropy().mean() - (dist.log_prob(a) * (a == y)).mean()"),
+    ),
 }  # fmt: skip
 ROOT = "(model(x) - model(x).detach()).square().sum().sqrt()"
 BROKEN = {  # what is found in a run that is asked where its numbers cease to be numbers
@@ -312,6 +411,36 @@ ASKED = """\
     model.train()
 """
 HEALTHY = {
+    "one factor of two that is zero": (
+        (SETUP, FACTORS.format("(high,)")), (LOSS, ADAPTED),
+    ),
+    "samples that are copied before they are normalised": ((SETUP, ROWS.format(".clone()")),),
+    "parts of the data as they are": ((LOADER, PARTS.format("")),),
+    "the usual statistics": ((SETUP, NORMED.format(0.1)), (STEP, STEP + EVALUATED)),
+    "sequences of one length": ((SETUP, BAG), (STEP, STEP + EVALUATED)),
+    "all that goes in is changed": (
+        (SETUP, HALF.format("x[:, :4].exp()")),
+        (LOSS, "nn.functional.mse_loss(model(x), x.flip(1))"),
+    ),
+    "cosines by a temperature": ((SETUP, HEADS), (LOSS, COSINES.format("* 10"))),
+    "weights that balance": (RARE, (LOSS, WEIGHED.format("0.16, 0.84"))),
+    "weights of classes that are as many": ((LOSS, WEIGHED.format("0.8, 0.2")),),
+    "pairs of views": (("loss = " + LOSS, VIEWS.format("(torch.arange(32) + 16) % 32")),),
+    "words behind a first one": (
+        (SETUP, WORDS),
+        ("loss = " + LOSS,
+         DECODED.format("torch.cat([torch.full((16, 1), 4), ids[:, :-1]], 1)")),
+    ),
+    "weights that are adapted and used": (("loss = " + LOSS, INNER.format(
+     "loss = loss + 0.01 * sum(g.square().sum() for g in slopes)")),),
+    "an entropy that is to be large": (
+        ("loss = " + LOSS,
+         POLICY + "-(dist.log_prob(a) * (a == y)).mean() - 0.1 * dist.entropy().mean()"),
+    ),
+    "rounded in place of it": (
+        (LOSS, "nn.functional.cross_entropy(model[2]((h := model[:2](x)) + (h.round() - h)"
+         ".detach()), y)"),
+    ),
     "all samples in each step": ((LOADER, "    for x, y in [next(iter(data_at_once))] * 16:\n"),
         (SETUP, "data_at_once = torch.utils.data.DataLoader(data, batch_size=256)")),
     "a loader of one batch begun anew": (

@@ -267,6 +267,101 @@ loader = torch.utils.data.DataLoader(data, batch_size=32, shuffle=True)
 """
 
 
+NOISED = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+scale = torch.linspace(0, 1, 20)
+net = nn.Sequential(nn.Linear(9, 64), nn.ReLU(), nn.Linear(64, 8))
+opt = torch.optim.Adam(net.parameters(), 1e-2)
+X = torch.randn(512, 8)
+
+
+def when(n):
+    return torch.randint(0, 20, (n,))
+
+
+for _ in range(200):
+    t = when(512)
+    target = X * scale[t][:, None]
+    t = {}
+    loss = (net(torch.cat([X, t[:, None] / 20], 1)) - target).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(("drawn", "told"), [("when(512)", True), ("t", False)])
+def test_what_is_drawn_twice_is_told_where_one_draw_comes_farther(drawn, told, tmp_path):
+    found = diagnosed(tmp_path, NOISED.format(drawn), steps=200)
+    assert ("drawn-twice" in [f.name for f in found.findings]) == told
+    assert ("one-draw" in [a.name for a in found.attempts]) == told
+
+
+REMEMBERED = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net, head = nn.GRU(1, 16, batch_first=True), nn.Linear(16, 1)
+opt = torch.optim.Adam([*net.parameters(), *head.parameters()], 1e-2)
+signs, state = torch.randn(32, 201, 1).sign(), None
+for k in range(1, 201):  # what is shown at the end of a batch is asked for in the next one
+    sign = signs[:, k - 1 : k + 1].repeat_interleave(torch.tensor([7, 1]), 1)
+    out, {} = net(sign * (torch.arange(8) == 7)[:, None], {})
+    loss = (head(out) - sign).square().mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+def test_a_state_that_is_forgotten_is_told_where_a_carried_one_comes_farther(tmp_path):
+    found = diagnosed(tmp_path, REMEMBERED.format("_", "None"), steps=120)
+    (told,) = (f for f in found.findings if f.name == "forgotten-state")
+    assert told.evidence[-1].form == "carried-state"
+    kept = REMEMBERED.format("state", "None if state is None else state.detach()")
+    assert "forgotten-state" not in [f.name for f in diagnosed(tmp_path, kept, steps=120).findings]
+
+
+DIRECTED = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+X, edges = torch.randn(200, 8), torch.stack([torch.arange(200), (torch.arange(200) + 7) % 200])
+Y = (X[edges[0]].sum(1) > 0).long()[torch.argsort(edges[1])]
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 2)
+
+    def forward(self, x, edges):
+        a, b = edges
+        return self.lin(torch.zeros_like(x).index_add_(0, {}, x[{}]))
+
+
+net = Net()
+opt = torch.optim.Adam(net.parameters(), 0.05)
+for _ in range(80):
+    loss = nn.functional.cross_entropy(net(X, edges), Y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+def test_edges_that_are_turned_round_are_told_where_the_others_come_farther(tmp_path):
+    found = diagnosed(tmp_path, DIRECTED.format("a", "b"))
+    assert found.findings[0].name == "reversed-edges"
+    right = diagnosed(tmp_path, DIRECTED.format("b", "a"))
+    assert "reversed-edges" not in [f.name for f in right.findings]
+
+
 def test_decay_in_the_gradient_of_adam_that_harms_embeddings(tmp_path):
     decayed = "torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=0.03)"
     found = diagnosed(tmp_path, code(("# setup", WORDS.format(decayed))), steps=100)

@@ -8,21 +8,26 @@ from torch.utils.data import DataLoader, RandomSampler
 from sigmascope.scripts.interventions import (
     AdamSteps,
     AllParameters,
+    CarriedState,
     Clipped,
     DecayOfMatrices,
     DecoupledDecay,
     DerivedFunctions,
     FittedShapes,
     FullRate,
+    HeavierTerm,
     HoldRate,
     KeptGraph,
     LightDropout,
     NoClipping,
     NoDecay,
     NormalisedLayers,
+    OneDraw,
     Redrawn,
+    ReversedEdges,
     ScaledRate,
     ScaledTargets,
+    SharperScores,
     Shuffled,
     SkippedLayers,
     StandardisedInputs,
@@ -34,6 +39,67 @@ from tests.scripts.loops import FAULTY, HEALTHY, code
 from tests.scripts.test_rules import run
 
 WRITTEN = ((FAULTY, "hand-written-backward"), (HEALTHY, "backward of its own"))
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("given", [(), (torch.zeros(1, 4, 3),)])
+def test_a_state_is_carried_from_batch_to_batch_of_one_size(batch_first, given):
+    net, change = nn.GRU(2, 3, batch_first=batch_first), CarriedState()
+    change.called(net, ())
+    g = torch.Generator().manual_seed(0)
+    one, two = torch.randn(2, *((4, 5, 2) if batch_first else (5, 4, 2)), generator=g)
+    whole, _ = net(torch.cat([one, two], 1 if batch_first else 0).detach())
+    change._last.clear()
+    _, last = net(one, *given)
+    out, _ = net(two, *given)
+    assert torch.allclose(out, whole.narrow(1 if batch_first else 0, 5, 5), atol=1e-6)
+    own = torch.ones(1, 4, 3)
+    assert torch.equal(net(two, own)[0], net(two, own)[0])  # one that is given is taken
+    with torch.no_grad():
+        asked, _ = net(one, *given)
+    change._last.clear()
+    assert torch.equal(asked, net(one, *given)[0])  # and what is asked begins anew
+    assert not last.detach().eq(0).all()
+
+
+def test_of_two_draws_at_a_place_the_second_is_the_first():
+    change = OneDraw(places=frozenset({"here"}))
+    a, b, c = (torch.tensor([k]) for k in range(3))
+    given = [change.drawn(*pair) for pair in (("here", a), ("there", c), ("here", b), ("here", c))]
+    assert [int(t) for t in given] == [0, 2, 0, 2]
+    both = OneDraw(places=frozenset({"here", "there"}))
+    given = [both.drawn(*pair) for pair in (("here", a), ("here", b), ("there", c), ("there", a))]
+    assert [int(t) for t in given] == [0, 1, 1, 0]
+    assert int(both.drawn("there", torch.tensor([3, 4]))[0]) == 3  # of one shape alone
+
+
+def test_edges_are_turned_round_and_nothing_else():
+    edges, x = torch.tensor([[0, 1, 2], [3, 4, 5]]), torch.randn(2, 3)
+    given = ReversedEdges().called(nn.Linear(1, 1), (x, edges))
+    assert given[0] is x
+    assert given[1].tolist() == [[3, 4, 5], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(("factor", "size"), [(1.0, 14.0), (14.0, 14.0), (20.0, 20.0)])
+def test_scores_are_made_as_sharp_as_is_usual_and_none_less(factor, size):
+    a = torch.randn(4, 3, requires_grad=True)
+    cosines = nn.functional.normalize(a) @ nn.functional.normalize(a).T
+    out, _ = SharperScores().given("cross_entropy", (cosines * factor, torch.arange(4)))
+    assert torch.allclose(out, cosines * size)
+    plain = (a @ a.T, torch.arange(4))
+    assert SharperScores().given("cross_entropy", plain) == plain
+
+
+def test_a_term_weighs_more_beside_the_rest_and_steps_are_no_longer():
+    w = nn.Parameter(torch.ones(2))
+    optimizer, change = torch.optim.SGD([w], 1.0), HeavierTerm(term=("mse", "here"), factor=100.0)
+    term = w[0] * 1.0
+    change.compared("mse", "here", term)
+    change.compared("mse", "there", w[1] * 1.0)
+    (term + w[1]).backward()
+    change.before_step(optimizer)
+    assert w.grad.tolist() == pytest.approx([1.0, 0.01])
+    assert change.judged_by() == ("mse", "here")
 
 
 def test_a_rate_is_changed_for_the_step_alone():

@@ -13,6 +13,7 @@ from sigmascope.scripts.running import Job, Script, run_here
 from sigmascope.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
 from tests.scripts.loops import (
     BROKEN,
+    DECODED,
     FAULTY,
     FROZEN,
     HEAD,
@@ -21,9 +22,12 @@ from tests.scripts.loops import (
     LATER,
     LOSS,
     MADE,
+    PARTS,
+    RARE,
     SETUP,
     SLOPE,
     STEP,
+    WORDS,
     code,
 )
 
@@ -53,6 +57,9 @@ def test_every_kind_that_is_declared_has_a_loop_that_has_it():
         "unsuited-weights",
         "summed-loss",
         "harmful-decay",
+        "drawn-twice",
+        "forgotten-state",
+        "reversed-edges",
     }  # which a change alone can tell
     assert {kind.name for kind in KINDS} == {*FAULTY, *BROKEN, *REFUSED, *by_change}
 
@@ -75,6 +82,10 @@ LATE = {  # what a second phase does, by the finding that tells it
     "nothing-loaded": (
         (LOADER, f"{LATER}model.load_state_dict({{'a': torch.zeros(1)}}, strict=False)\n{LOADER}"),
     ),
+    "idle-parameters": (
+        (LOADER, f"{LATER}model[2].requires_grad_(False).weight.zero_(); "
+         f"opt = torch.optim.SGD(model[0].parameters(), lr=0.1)\n{LOADER}"),
+    ),
 }  # fmt: skip
 
 
@@ -83,7 +94,7 @@ def test_a_mistake_of_a_second_phase_is_told_where_a_run_goes_on_that_long(name)
     seen = run(code(*LATE[name]), least=60.0)
     assert name in [f.name for f in found_in(seen)]
     assert seen.steps == 64
-    if name != "nothing-loaded":  # which happened before the fortieth step
+    if "parameters" in name and "idle" not in name:  # the others' optimizers step less often
         assert seen.early is not None
 
 
@@ -101,6 +112,10 @@ DEALT = """\
         k = torch.randperm(256)[:16]
         x, y = X[k], Y[k]
 """
+BINARY = (
+    "nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], y.float(), "
+    "pos_weight=torch.tensor({}))"
+)
 MORE = (  # what another rule tells by the same name
     (
         "cut-graph",
@@ -113,7 +128,22 @@ MORE = (  # what another rule tells by the same name
     ("repeated-batch", (LOADER, FIRST), (SETUP, STREAM)),
     ("repeated-batch", (LOADER, FIRST.replace("x, y", "torch.manual_seed(0); x, y"))),
     ("repeated-draws", (LOADER, "    for k in range(16):\n" + DEALT)),
+    ("rewritten-data", (LOADER, PARTS.format(".sub_(0.5).div_(2)"))),
+    ("copied-targets", (SETUP, WORDS), ("loss = " + LOSS, DECODED.format("ids"))),
+    ("reversed-class-weights", RARE, (LOSS, BINARY.format(0.3))),
 )
+
+
+KEPT = "    if epoch == 0: kept = {}\n    if epoch == 3: model.load_state_dict(kept)\n"
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [("model.state_dict()", ["nothing-loaded"]), ("copy.deepcopy(model.state_dict())", [])],
+)
+def test_weights_that_are_kept_by_name_alone_are_told_when_they_are_loaded(kept, told):
+    text = code((LOADER, KEPT.format(kept) + LOADER), (SETUP, "import copy"))
+    assert [f.name for f in found_in(run(text, steps=64))] == told
 
 
 SCHEDULERS = (

@@ -207,6 +207,29 @@ def test_a_loss_that_calls_the_model_itself():
     assert "calls the model" in only.says
 
 
+def triplets(sign):
+    """Hinges of distances within a class less those beyond it, or the other way round."""
+
+    def loss(out, y):
+        apart = torch.cdist(out, out)
+        same = y[:, None] == y
+        within = apart.masked_fill(~same, -1.0).amax(1)
+        beyond = apart.masked_fill(same, 1e6).amin(1)
+        return F.softplus(sign * (within - beyond)).mean()
+
+    return loss
+
+
+@pytest.mark.parametrize("width", [2, 3, 6])
+def test_a_loss_of_embeddings_that_draws_classes_apart(width):
+    model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, width))
+    told = []
+    for sign in (1.0, -1.0):
+        profile = survey.profile(model, X, targets=IDS, loss=triplets(sign), views=["setup"])
+        told.append({f.name: f.severity for f in judge(profile)}.get("reversed-loss"))
+    assert told == [None, "error"]
+
+
 def test_errors_that_are_averaged_first():
     values = torch.randn(N, 2, generator=G)
     assert found(2, None, lambda o, y: (o - y).mean() ** 2, values) == {"unpaired-loss": "error"}
