@@ -206,7 +206,8 @@ file, name = sys.argv[1:]
 word, _, factor = name.partition(" x ")
 def every(kind):
     return [k for one in kind.__subclasses__() for k in (one, *every(one))]
-kinds = [k() for k in every(made.Intervention) if k not in (made.LighterTerm,)]
+of_terms = (made.LighterTerm, made.HeavierTerm)
+kinds = [k() for k in every(made.Intervention) if k not in of_terms]
 class Lighter(made.Intervention):
     def compared(self, name, place, loss):
         if name == word and loss.requires_grad:

@@ -349,6 +349,7 @@ class Observer(Closing):
                 seen.values.append(float(value))
         self.run.cuts, self.run.spreads = [*self._cuts()], self._recorder.spreads
         self.run.turned, self.run.draws = self._recorder.turned, self._recorder.draws
+        self.run.ahead = bool(self._recorder.ahead)
         self.run.drawn = {key[:2]: counts for key, counts in self._recorder.again.items()}
         idle = (each.seen for each in self._live if not each.seen.steps)
         self.run.unstepped = [seen for seen in idle if seen.given]

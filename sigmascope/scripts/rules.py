@@ -1627,8 +1627,8 @@ DISCRIMINATOR_WON = Kind(
 def discriminator_won(run: ScriptRun) -> Iterator[Finding]:
     """An adversary that is always right, and teaches nothing any more."""
     last = min((o.ended for o in run.optimizers), default=0)
-    if not any(m.fed for m in run.modules):
-        return  # two that train beside one another, and not against
+    if run.ahead or not any(m.fed for m in run.modules):
+        return  # a judge of what an actor does; or two that train beside one another
     beside = [o for o in run.optimizers if o.steps >= FEW and o.began < last]
     seen = [(o, run.losses.get(o.backward)) for o in beside]
     long = [(o, loss.values) for o, loss in seen if loss and len(loss.values) >= 2 * FEW]

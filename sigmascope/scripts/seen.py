@@ -344,6 +344,7 @@ class ScriptRun:
         copied: How often a decoder was given, place by place, what it is to put out there.
         unmoved: How often what lies ahead of samples was the same as these, and how often targets
             were made of it.
+        ahead: Whether targets were made of data and of what a model gave without gradients.
         derivatives: How often a derivative with a graph led to no loss, and how often there was
             one, by place.
         entropies: How often entropies of distributions were made smaller by a step, and how often
@@ -401,6 +402,7 @@ class ScriptRun:
     pairs: dict[Any, tuple[float, int, float]] = field(default_factory=dict)
     copied: Counter[Any] = field(default_factory=Counter)
     unmoved: tuple[int, int] = (0, 0)
+    ahead: bool = False
     derivatives: dict[Any, tuple[int, int]] = field(default_factory=dict)
     entropies: dict[Any, tuple[int, int]] = field(default_factory=dict)
     draws: Counter[Any] = field(default_factory=Counter)

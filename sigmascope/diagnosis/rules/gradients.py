@@ -138,7 +138,9 @@ def adjoint_size(profile: Profile) -> Iterator[Finding]:
     if len(size.readings) < 3 or size.values()[-1] <= 0:
         return
     ratio = size.values()[0] / size.values()[-1]
-    if ratio == 0 and any(r.estimate.value > 0 for r in profile.series(ZERO, form="")):
+    moves = any(r.estimate.value > 0 for r in profile.series(ZERO, form=""))
+    blank = any(r.estimate.value == 0 for r in profile.series(q.SPECTRAL_NORM, view="weights"))
+    if ratio == 0 and (moves or blank):
         return  # behind a weight that starts at zero, and moves
     if ratio > 1 and not _jumps(profile):
         return
