@@ -503,6 +503,14 @@ STEPS: Final = Quantity(
     "places of a sequence that a recurrent layer reads one after the other",
     least=1,
 )
+READ_FILLING: Final = Quantity(
+    "read filling",
+    ("setup",),
+    "share of the places of a recurrent layer's input that repeat the last one to the ends of rows "
+    "of unequal length, where outputs change with what stands there",
+    most=1,
+    healthy="not read: rows are packed, or the state of their own last place is taken",
+)
 STEP_FACTOR: Final = Quantity(
     "step factor",
     ("setup",),

@@ -65,6 +65,7 @@ RULES: tuple[Rule[Profile], ...] = (
     data.unscaled_inputs,
     weights.asymmetric_weights,
     sequences.exploding_through_time,
+    sequences.read_padding,
     sequences.vanishing_through_time,
     weights.strong_residual,
     weights.weight_scale,

@@ -28,6 +28,35 @@ VANISHING_THROUGH_TIME = Kind(
 )
 
 
+READ_PADDING = Kind(
+    "read-padding",
+    "a quarter or more of the places that a recurrent layer reads fill the ends of rows, and "
+    "outputs change with them (a note)",
+    "Arithmetic: the last state of a row that is filled is that of what fills it",
+    brings=(VANISHING_THROUGH_TIME, *COLLAPSE, NO_GRADIENT, *TRAINING),
+)
+FILLED = 0.25  # of the places
+
+
+@rule("setup", READ_PADDING)
+def read_padding(profile: Profile) -> Iterator[Finding]:
+    """States that are taken behind what fills the rows."""
+    for r in profile.series(q.READ_FILLING):
+        if r.estimate.value >= FILLED:
+            yield READ_PADDING.finding(
+                r.site,
+                "note",
+                (r,),
+                f"{r.estimate.value:.0%} of the places that {r.site} reads repeat what fills the "
+                "ends of rows, and outputs change with them: what a row says lies as many steps "
+                "back.",
+                (
+                    "Pack the rows (`nn.utils.rnn.pack_padded_sequence`), or take the state of the "
+                    "last place of each row that is its own.",
+                ),
+            )
+
+
 @rule("setup", VANISHING_THROUGH_TIME)
 def vanishing_through_time(profile: Profile) -> Iterator[Finding]:
     """Recurrent layers whose last state hardly depends on what they read first."""

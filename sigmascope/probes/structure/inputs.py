@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
+from sigmascope.gate import random_states
 from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.execution.state import still
 from sigmascope.probes.samples import Batch, mapped, tensors
@@ -100,6 +101,46 @@ def unread_inputs(
             return tuple(found)
         blind = not any(map(of_any_gradient, (t for _, t in own)))
         return (UnreadInput(EVERY, 1.0),) if blind else ()
+
+
+def read_filling(model: nn.Module, batch: Batch, layer: nn.RNNBase) -> float:
+    """Share of the places of a recurrent layer's input that fill its rows and are read.
+
+    Args:
+        model: Left as it was found.
+        batch: What it is run on.
+        layer: Of the model, that is called with rows which end in equal places, more or fewer.
+
+    Returns:
+        0 where rows are not filled, or outputs are the same whatever stands there.
+
+    Cost: two forward passes.
+    """
+    axis, shares = 1 if layer.batch_first else 0, list[float]()
+
+    def written(_: nn.Module, args: Any) -> Any:
+        x = args[0]
+        if not isinstance(x, Tensor) or x.ndim != 3:
+            return None
+        fills = (x == x.select(axis, -1).unsqueeze(axis)).all(2).flip(axis)
+        fills = fills.cummin(axis).values.flip(axis)
+        lengths = fills.sum(axis)
+        if bool((lengths == lengths[0]).all()) or bool(fills.all()):
+            return None
+        fills = fills & (lengths > 1).unsqueeze(axis)  # one place is equal to itself
+        shares.append(float(fills.double().mean()))
+        return (torch.where(fills[..., None], x + x.std() + 1.0, x), *args[1:])
+
+    with still(model), random_states():
+        model.eval()
+        before = _values(model, batch)
+        hook = layer.register_forward_pre_hook(written)
+        try:
+            after = _values(model, batch)
+        finally:
+            hook.remove()
+    same = all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    return 0.0 if same else max(shares, default=0.0)
 
 
 def _masked(

@@ -31,7 +31,13 @@ from sigmascope.probes.sequences import (
     ordered,
     step_gradients,
 )
-from sigmascope.probes.structure.inputs import EVERY, differs, rows_of, unread_inputs
+from sigmascope.probes.structure.inputs import (
+    EVERY,
+    differs,
+    read_filling,
+    rows_of,
+    unread_inputs,
+)
 from sigmascope.probes.structure.randomness import random_outputs
 from sigmascope.probes.trial_gradients import reduced_gradients
 from sigmascope.records import Estimate, Fact, Item, Reading, Skipped
@@ -116,6 +122,9 @@ def recurrence_items(subject: Subject) -> Iterator[Item]:
         steps = call.input.shape[1 if layer.batch_first else 0]
         if steps >= FEWEST and sums.is_finite(call.input):
             yield Reading(call.site, q.STEPS, Estimate.exactly(steps), NAME)
+            filled = read_filling(subject.model, subject.batch, layer)
+            if filled > 0:
+                yield Reading(call.site, q.READ_FILLING, Estimate.exactly(filled), NAME)
             generator = subject.generator or torch.Generator().manual_seed(0)
             found = step_gradients(layer, call.input, generator=generator)
             yield Reading(call.site, q.STEP_FACTOR, found.factor(), NAME)

@@ -168,3 +168,19 @@ def test_a_normaliser_of_one_place_is_not_read(digits):
     assert measured.series(q.SHARED_SQUARE) == ()
     measured = survey.profile(Twice(1.0), digits.inputs, targets=digits.targets, views=("setup",))
     assert len(measured.series(q.SHARED_SQUARE)) == 2
+
+
+class Mean(nn.Module):
+    def forward(self, x):
+        return x.mean(0, keepdim=True).expand_as(x)
+
+
+@pytest.mark.parametrize("last", [Mean(), nn.Identity()])
+def test_samples_that_are_lost_among_others_are_told_though_outputs_are_alike(last):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), last, nn.Linear(8, 2))
+    x, y = torch.randn(32, 4), torch.randint(2, (32,))
+    loss = nn.functional.cross_entropy
+    measured = survey.profile(model, x, targets=y, loss=loss, views=["setup"])
+    told = [f.severity for f in mixed_samples(measured)]
+    assert told == (["warning"] if isinstance(last, Mean) else [])

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from torch import nn
 
-from sigmascope.probes.structure.inputs import unread_inputs
+from sigmascope.probes.structure.inputs import read_filling, unread_inputs
 
 
 class Of(nn.Module):
@@ -117,3 +117,44 @@ def test_a_mask_the_other_way_round_hides_what_differs(as_held):
         (found,) = unread_inputs(model, (FILLED, held), batch_dim=0, count=6)
         assert (found.name, found.by) == ("0", "1")
         assert found.share > 0.5
+
+
+class Reader(nn.Module):
+    """Reads ids, and says something of the last state, of that of its own last place, or of all."""
+
+    def __init__(self, what, *, batch_first=True):
+        super().__init__()
+        self.what, self.embed = what, nn.Embedding(9, 4)
+        self.rnn = nn.GRU(4, 5, batch_first=batch_first)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        out, last = self.rnn(x if self.rnn.batch_first else x.transpose(0, 1))
+        out = out if self.rnn.batch_first else out.transpose(0, 1)
+        if self.what == "last":
+            return last[0]
+        own = ids != 0
+        if self.what == "own":
+            return out[torch.arange(len(ids)), own.sum(1) - 1]
+        return (out * own[..., None]).sum(1) if self.what == "masked" else out.mean(1)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize(
+    ("what", "reads"), [("last", True), ("own", False), ("masked", False), ("mean", True)]
+)
+def test_what_fills_rows_is_read_or_not(what, reads, batch_first):
+    g = torch.Generator().manual_seed(0)
+    ids = torch.randint(1, 9, (8, 12), generator=g)
+    for k in range(8):
+        ids[k, k + 3 :] = 0
+    model = Reader(what, batch_first=batch_first)
+    fills = sum(12 - k - 3 for k in range(8)) / 96
+    share = read_filling(model, ids, model.rnn)
+    assert share == (pytest.approx(fills) if reads else 0)
+    even = ids.clone()
+    even[:, 6:] = 0
+    even[:, :6] = torch.randint(1, 9, (8, 6), generator=g)
+    assert read_filling(model, even, model.rnn) == 0  # rows of one length may be what they are
+    assert read_filling(model, torch.randint(1, 9, (8, 12), generator=g), model.rnn) in (0, 0.0)
+    assert model.training
