@@ -2,14 +2,15 @@
 
 python -m benchmarks.peers.scripts --split report             # faulty and patched scripts
 pip install torch-audit==0.3.0 torchtest2==0.1.0              # into the environment, or PYTHONPATH
+python -m benchmarks.peers.scripts --split report --packages TrainCheck --first 24  # twelve pairs
+pip install traincheck==0.2.0                                 # into the environment, no other way
 
 Each is used as its README says, and helped where it asks for what a script does not hand over:
 torch-audit's `autopatch` is given the first model that is called and the first optimizer that
 steps, and audits every step to the sixtieth; torchtest2's `check_model` is given model, batch, loss
-and optimizer of the step that sigmascope has recorded, as they were before it. Both speak in no
-order: a cause is named where any of their words would lead to the patch, `NAMES`, by hand and in
-their favour. TrainCheck needs traces of healthy runs of the same program, names no cause, and is
-left out.
+and optimizer of the step that sigmascope has recorded, as they were before it; TrainCheck is given
+a healthy run of the same script, `invariants`. They name no cause, or in no order: it is named
+where any of their words would lead to the patch, `NAMES`, by hand and in their favour.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from benchmarks.peers.invariants import violated
 from benchmarks.script_diagnoses import scripts
 
 CUT = "cut-graph rebuilt-loss no-backward"
@@ -45,6 +47,14 @@ NAMES: Mapping[str, str] = {
     "input_dependency": "dead-units inverted-mask",
     "batch_independence": "softmax-dimension",
     "initial_loss": "double-softmax double-sigmoid broadcast-loss unscaled-targets",
+    # in rules of TrainCheck: of the twelve pairs that it was asked of
+    "zero_grad() always occurs": "gradients-never-zeroed",
+    "step() changes Parameter.data:": f"{CUT} {NEVER}",
+    "requires_grad consistent": CUT,
+    "with grad_fn=": "attached-target",
+    "GradScaler.unscale_()": "strong-clipping scaled-gradients",
+    "GradScaler.step()": "scaled-gradients",
+    "_reduction.get_enum()": "summed-loss",
 }
 AUDIT = """
 import json, runpy, sys, torch
@@ -97,6 +107,8 @@ USED = {"torch-audit": AUDIT, "torchtest2": CHECK}
 def said_of(job: tuple[str, Path]) -> list[str] | None:
     """What a package says of a script; None where it could not be asked."""
     package, file = job
+    if package == "TrainCheck":
+        return violated(file)
     words = [sys.executable, "-c", USED[package], str(file)]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
@@ -112,17 +124,20 @@ def main() -> None:
     ask.add_argument("kinds", nargs="*")
     ask.add_argument("--split", default="", choices=["", "tune", "report"])
     ask.add_argument("--packages", nargs="*", default=[*USED])
+    ask.add_argument("--first", type=int, default=None, help="so many files alone")
     ask.add_argument("--jobs", type=int, default=1)
     given = ask.parse_args()
-    chosen = [*scripts(given.kinds, given.split)]
+    chosen = [*scripts(given.kinds, given.split)][: given.first]
     for package in given.packages:
         counts: dict[str, list[bool]] = {}
         with ProcessPoolExecutor(given.jobs) as pool:
             told = pool.map(said_of, [(package, file) for file, _, _ in chosen])
             for (_, entry, role), said in zip(chosen, told, strict=True):
-                words = "not asked" if said is None else " ".join(said) or "nothing"
-                print(f"{package:12} {role:8} {entry['name']:24} {entry['fault']:26} {words}")
-                named = any(entry["fault"] in NAMES.get(w, "").split() for w in said or ())
+                words = "not asked" if said is None else "; ".join(said) or "nothing"
+                what = f"{package:12} {role:8} {entry['name']:24} {entry['fault']:26}"
+                print(f"{what} {words}", flush=True)
+                known = [key for key, faults in NAMES.items() if entry["fault"] in faults.split()]
+                named = any(key in word for word in said or () for key in known)
                 for what, hit in (("speaks", bool(said)), ("names the cause", named)):
                     counts.setdefault(f"{package} {role}: {what}", []).append(hit)
         for what, hits in counts.items():
