@@ -266,9 +266,8 @@ class Observer(Closing):
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last, self._began = time.perf_counter(), 0.0
         self._known: dict[Any, OptimizerSeen] = {}  # by class, place and parameters
-        self._handed_out = dict[
-            int, tuple[weakref.ref[Any], int]
-        ]()  # weights by name: when handed out
+        # weights by name: when they were handed out, and where
+        self._handed_out = dict[int, tuple[weakref.ref[Any], int, Line | None]]()
         self._until, self._dozing, self._roused = AWAKE, False, False
         self._dozes = type(self.intervention) is Intervention and traced is None
         self._hooks = ExitStack()  # of modules
@@ -1021,7 +1020,7 @@ class Observer(Closing):
         found = own(*args, **named)
         if len(args) == 1 and "destination" not in named:
             with suppress(TypeError):  # a model may hand out what it likes
-                self._handed_out[id(found)] = weakref.ref(found), self.run.steps
+                self._handed_out[id(found)] = weakref.ref(found), self.run.steps, self._place()
         return found
 
     def _loaded(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
@@ -1032,15 +1031,15 @@ class Observer(Closing):
         met = [(v, given[k]) for k, v in before.items() if k in given and isinstance(v, Tensor)]
         light = sum(v.numel() for v, _ in met) <= LARGEST
         same = bool(met) and light and all(v.shape == g.shape and v.equal(g) for v, g in met)
-        ref, since = self._handed_out.get(id(given), (None, self.run.steps))
+        ref, since, kept = self._handed_out.get(id(given), (None, self.run.steps, None))
         late = ref is not None and ref() is given and since < self.run.steps
         shared = late and all(v.data_ptr() == g.data_ptr() for v, g in met if v.numel())
         found = own(*args, **named)
         keys, wanted = len(given), len(before)
         missing = len(getattr(found, "missing_keys", ()))
-        self.run.loaded.append(
-            Loaded(self._place(), keys, wanted, wanted - missing, same, self.run.steps, shared)
-        )
+        counts = keys, wanted, wanted - missing
+        loaded = Loaded(self._place(), *counts, same, self.run.steps, shared, kept)
+        self.run.loaded.append(loaded)
         return found
 
     def _evaluated(self, own: Callable[..., Any], args: Any, named: Any) -> Any:

@@ -21,6 +21,7 @@ from sigmascope.diagnosis.rules.training import (
     STRONG_WEIGHT_DECAY,
 )
 from sigmascope.records import Finding
+from sigmascope.scripts.interventions import SHARP
 from sigmascope.scripts.rules import (
     ATTACHED_TARGET,
     CUT_GRAPH,
@@ -29,11 +30,14 @@ from sigmascope.scripts.rules import (
     EVALUATION_MODE,
     GRADIENTS_NOT_ZEROED,
     MAXIMISED_LOSS,
+    NARROW_SCORES,
     NO_BACKWARD,
     NO_STEP,
     NON_FINITE_GRADIENTS,
     NON_FINITE_LOSS,
+    NOTHING_LOADED,
     REPEATED_BATCH,
+    REVERSED_CLASS_WEIGHTS,
     SCALED_GRADIENTS,
     SOFTMAX_TWICE,
     SORTED_CLASSES,
@@ -102,6 +106,9 @@ def _changes(run: ScriptRun, findings: Sequence[Finding]) -> Iterator[tuple[str,
         MAXIMISED_LOSS.name: _minimised,
         RANDOM_EVALUATION.name: _by_mode,
         SORTED_CLASSES.name: _shuffled,
+        NOTHING_LOADED.name: _copied,
+        NARROW_SCORES.name: _sharper,
+        REVERSED_CLASS_WEIGHTS.name: _balanced,
     }
     first: dict[str, Finding] = {}
     for finding in findings:
@@ -417,6 +424,16 @@ def _of_scores(run: ScriptRun, _: Finding) -> Change | None:
 
     if made := _written(run.shares.get(place), over_classes):
         return made
+    given = {p: node for (n, node, _, p) in run.comparisons if n == "kl_div"}
+    bare = next((p for p, node in given.items() if node.startswith("Softmax")), None)
+
+    def logarithm(node: ast.AST, text: Text) -> New:
+        if not isinstance(node, ast.Call) or not node.args or "kl" not in _name(node).lower():
+            return None
+        return node.args[0], f"torch.log({text(node.args[0])} + 1e-9)"
+
+    if place is None and (read := _read(bare)) is not None and "import torch\n" in read[1]:
+        return _written(bare, logarithm)
 
     def change(node: ast.AST, text: Text) -> str | None:
         if not isinstance(node, ast.Call) or not _of_two(node):
@@ -646,6 +663,49 @@ def _stream(run: ScriptRun, _: Finding) -> Change | None:
     indent = _indent(made[1][first])
     line = f"{indent}batches = (batch for _ in iter(int, 1) for batch in {begun[0]})\n"
     return made[0], made[1], [*made[2][:first], line, *made[2][first:]]
+
+
+def _copied(run: ScriptRun, _: Finding) -> Change | None:
+    """Weights that are kept as they are, and not by reference."""
+    kept = next((loaded.kept for loaded in run.loaded if loaded.shared), None)
+
+    def change(node: ast.AST, text: Text) -> str | None:
+        if not isinstance(node, ast.Call) or _name(node) != "state_dict":
+            return None
+        return f"{{k: v.clone() for k, v in {text(node)}.items()}}"
+
+    return _written(kept, change)
+
+
+def _sharper(run: ScriptRun, _: Finding) -> Change | None:
+    """Scores times what makes them as large as those of a temperature of 0.07."""
+    place = next(iter(run.narrow))
+    size = run.narrow[place][1]
+
+    def change(node: ast.AST, text: Text) -> New:
+        if not isinstance(node, ast.Call) or not _of_two(node) or size <= 0:
+            return None
+        return node.args[0], f"{_whole(node.args[0], text)} * {SHARP / size:.3g}"
+
+    return _written(place, change, every=True)
+
+
+def _balanced(run: ScriptRun, _: Finding) -> Change | None:
+    """One over the weight of each class, where weights are given at one place."""
+    place = next(iter(run.weighted))
+    read = _read(place)
+    if place is None or read is None:
+        return None
+    calls = [n for n in ast.walk(ast.parse("".join(read[1]))) if isinstance(n, ast.Call)]
+    given = [n for n in calls if _keyword(n, "weight") or _keyword(n, "pos_weight")]
+
+    def change(node: ast.AST, text: Text) -> New:
+        if not isinstance(node, ast.Call):
+            return None
+        value = _keyword(node, "weight") or _keyword(node, "pos_weight")
+        return None if value is None else (value, f"1 / {_whole(value, text)}")
+
+    return _written(Line(place.file, given[0].lineno), change) if len(given) == 1 else None
 
 
 def _clamped(run: ScriptRun, _: Finding) -> Change | None:

@@ -1086,7 +1086,9 @@ def broken_numbers(run: ScriptRun) -> Iterator[Finding]:
 
 NOTHING_LOADED = Kind(
     "nothing-loaded",
-    "`load_state_dict(strict=False)` finds no tensor of the model in the file, or few",
+    "`load_state_dict` changes nothing: with `strict=False` it finds no tensor of the model in the "
+    "file, or few; or it is given the model's own tensors, handed out by `state_dict` before other "
+    "steps",
     SOURCE,
     proven=True,
     even_if_it_learns=True,

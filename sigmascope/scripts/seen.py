@@ -214,6 +214,7 @@ class Loaded:
     Attributes:
         same: Whether all that met was there already.
         shared: Whether all that met are the model's own tensors.
+        kept: Where these were handed out, before other steps.
         at: Steps made before.
     """
 
@@ -224,6 +225,7 @@ class Loaded:
     same: bool = False
     at: int = 0
     shared: bool = False
+    kept: Line | None = None
 
 
 @dataclass(frozen=True, slots=True)

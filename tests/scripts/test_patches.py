@@ -38,7 +38,31 @@ CHANGED = (
     "maximised-loss",
     "repeated-batch",
     "cut-through-time",
+    "narrow-scores",
+    "reversed-class-weights",
 )
+
+
+KEPT = (
+    "    if epoch == 0: kept = model.state_dict()\n    if epoch == 2: model.load_state_dict(kept)\n"
+)
+SHARES = "nn.functional.kl_div(model(x).softmax(1), nn.functional.one_hot(y, 2).float())"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("nothing-loaded", (("    for x, y in loader:\n", KEPT + "    for x, y in loader:\n"),)),
+        ("unshared-probabilities", ((LOSS, SHARES),)),
+    ],
+)
+def test_lines_of_what_is_written_otherwise(name, changes, tmp_path):
+    (tmp_path / "train.py").write_text(code(*changes))
+    run = ran(tmp_path / "train.py")
+    found = found_in(run)
+    assert [f.name for f in found] == [name]
+    (tmp_path / "cured.py").write_text(first_change(run, found))
+    assert found_in(ran(tmp_path / "cured.py")) == ()
 
 
 def ran(path):
