@@ -1002,8 +1002,8 @@ def _taken(heard: _Heard) -> tuple[list[Tensor], list[Tensor]]:
     name = _name(heard.function) if heard.function else ""
     if name not in INDEXED:
         return heard.given, []
-    sides = [*tensors(heard.args[:1])], [*tensors((heard.args[1:], heard.named))]
-    return sides[::-1] if name == "embedding" else sides
+    first, rest = [*tensors(heard.args[:1])], [*tensors((heard.args[1:], heard.named))]
+    return (rest, first) if name == "embedding" else (first, rest)
 
 
 def _name(function: Any) -> str:
