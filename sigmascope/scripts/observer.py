@@ -260,6 +260,7 @@ class Observer(Closing):
         self._outside: list[tuple[Called, weakref.ref[nn.Parameter], _Mark | None]] = []
         self._asked: OptimizerSeen | None = None
         self._once = dict[int, weakref.ref[Tensor]]()  # what an optimizer has moved, by identity
+        self._froze = set[int]()  # what was seen frozen, by identity
         self._quiet = dict[int, _Quiet]()
         self._last_asked: tuple[int, torch.Size, float] | None = None  # without gradients
         self._batches = Counter[tuple[int, torch.Size, float]]()  # that models were called with
@@ -992,7 +993,10 @@ class Observer(Closing):
             own = [*module.named_parameters()]
             called.update(id(p) for _, p in own)
             seen.frozen = sum(p.numel() for _, p in own if not p.requires_grad)
-            outside = [(n, p) for n, p in own if p.requires_grad and id(p) not in had]
+            self._froze.update(id(p) for _, p in own if not p.requires_grad)
+            # what was trained before is left alone on purpose, unless it was frozen and is no more
+            left = {*had} - (self._froze - {*held})
+            outside = [(n, p) for n, p in own if p.requires_grad and id(p) not in left]
             names = tuple(n for n, _ in outside)
             if names != seen.outside:  # of these it is not known yet whether they are given any
                 seen.outside, seen.outside_given = names, 0

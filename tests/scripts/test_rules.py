@@ -134,6 +134,17 @@ MORE = (  # what another rule tells by the same name
 )
 
 
+TRAINED = f"nn.functional.cross_entropy(model(X), Y).backward(); opt.step()\n{FROZEN}"
+
+
+@pytest.mark.parametrize(
+    ("later", "told"), [("model.requires_grad_(True)", ["left-out-parameters"]), ("pass", [])]
+)
+def test_what_was_trained_before_is_left_out_where_it_is_frozen_no_more(later, told):
+    text = code((SETUP, TRAINED), (LOADER, f"{LATER}{later}\n{LOADER}"))
+    assert [f.name for f in found_in(run(text, steps=65))] == told
+
+
 KEPT = "    if epoch == 0: kept = {}\n    if epoch == 3: model.load_state_dict(kept)\n"
 
 
