@@ -23,6 +23,7 @@ LOOKED = 3  # calls of one kind whose numbers are looked at
 KEPT = 16  # steps whose gradients and classes are looked at
 SORTED = 64  # batches whose classes are counted
 LARGEST = 1 << 22  # numbers of targets that are looked at
+HEAD = 1 << 16  # numbers of data that are kept, to be known again
 CALLS = 64  # of modules in a step, whose arguments are held
 WIDEST = 1 << 12  # numbers of a sample by which two are compared
 RANGES = {
@@ -72,16 +73,16 @@ class Comparisons:
     def stays(self, t: Tensor) -> None:
         """Whether a part of a larger tensor is what it was when it was used before."""
         base = t._base
-        few = t.is_floating_point() and t.numel() <= LARGEST
-        if base is None or not few or base.numel() < 2 * t.numel():
+        if base is None or not t.is_floating_point() or base.numel() < 2 * t.numel():
             return
+        t = _head(t.detach())
         key = id(base), t.storage_offset(), t.shape
         ref, was = self._parts.get(key, (None, None))
         if ref is None or was is None or ref() is not base:
             if len(self._parts) < KEPT:
-                self._parts[key] = weakref.ref(base), t.detach().clone()
+                self._parts[key] = weakref.ref(base), t.clone()
         else:
-            self.run.rewritten = max(self.run.rewritten, rescaled_by(was, t.detach()))
+            self.run.rewritten = max(self.run.rewritten, rescaled_by(was, t))
 
     def forget(self) -> None:
         """Behind a backward pass."""
@@ -251,7 +252,7 @@ def _rows(t: Tensor) -> Tensor | None:
 
 def _is_scaled(was: Tensor, now: Tensor) -> bool:
     """Whether numbers are what they were, shifted and scaled, as by one more normalisation."""
-    a, b = (x.double().flatten() - x.double().mean() for x in (was, now))
+    a, b = (x.flatten() - x.mean() for x in (was, now))
     return float((a @ b) / (a.norm() * b.norm()).clamp_min(1e-300)) > 1 - 1e-4
 
 
@@ -310,7 +311,7 @@ def unchanged_share(args: Any, out: Any) -> float:
 
 
 def stored_in(data: Any, depth: int = 3) -> list[Tensor]:
-    """Numbers that a data set holds, as they lie in memory; none that are too many to be kept.
+    """Numbers that a data set holds, as they lie in memory; of many the first ones.
 
     Args:
         data: A data set, or one around others.
@@ -325,22 +326,31 @@ def stored_in(data: Any, depth: int = 3) -> list[Tensor]:
                 found.append(torch.from_numpy(value))
         elif depth and isinstance(value, torch.utils.data.Dataset):
             found += stored_in(value, depth - 1)
-    return [t for t in found if t.is_floating_point() and 1 < t.numel() <= LARGEST]
+    return [_head(t) for t in found if t.is_floating_point() and t.ndim and t.numel() > 1]
+
+
+def _head(t: Tensor) -> Tensor:
+    """The first samples."""
+    return t[: max(1, HEAD // max(t[:1].numel(), 1))]
 
 
 def rescaled_by(was: Tensor, now: Tensor) -> float:
-    """How far numbers are changed over their size, where they are shifted and scaled alone.
+    """How far samples are changed over their size, where most are shifted and scaled alone.
 
     Args:
-        was: Before.
+        was: Before, one row a sample.
         now: Behind.
 
     Returns:
         0 where they are the same, or are others.
     """
-    if was.shape != now.shape or torch.equal(was, now) or not _is_scaled(was, now):
+    if was.shape != now.shape or torch.equal(was, now):
         return 0.0
-    return float((now.double() - was.double()).norm() / was.double().norm().clamp_min(1e-12))
+    changed = (was != now).reshape(len(was), -1).any(1)
+    a, b = was[changed].double(), now[changed].double()
+    if 2 * len(a) < len(was) or not _is_scaled(a, b):
+        return 0.0
+    return float((b - a).norm() / a.norm().clamp_min(1e-12))
 
 
 def is_edges(t: Tensor) -> bool:

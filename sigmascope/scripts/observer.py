@@ -1029,7 +1029,7 @@ class Observer(Closing):
 
     def _loaded(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         given = args[1] if len(args) > 1 else named.get("state_dict", {})
-        before = nn.Module.state_dict.observed(args[0])  # pyright: ignore
+        before = args[0].state_dict()
         if args[0] in self._roots:
             self._wake()
         met = [(v, given[k]) for k, v in before.items() if k in given and isinstance(v, Tensor)]

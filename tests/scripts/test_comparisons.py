@@ -157,6 +157,9 @@ def test_what_a_data_set_holds_lies_in_memory():
     held = stored_in(data)
     assert [tuple(t.shape) for t in held] == [(4, 2), (4, 2)]
     assert {t.data_ptr() for t in held} == {d.rows.ctypes.data for d in (inner, data)}
+    large = Wrapped(None)
+    large.rows = np.ones((1 << 10, 1 << 8), np.float32)
+    assert [tuple(t.shape) for t in stored_in(large)] == [(1 << 8, 1 << 8)]
     assert stored_in([1, 2]) == []
     assert stored_in(TensorDataset(torch.zeros(3))) == []  # a tuple of what nobody writes to
 
@@ -168,6 +171,9 @@ def test_numbers_that_are_shifted_and_scaled_alone():
     assert rescaled_by(x, x.flip(0)) == 0
     assert rescaled_by(x, -x) == 0
     assert rescaled_by(x, x[:-1]) == 0
+    some = torch.where(torch.arange(50) < 25, (x - 0.5) / 2, x)
+    assert rescaled_by(x, some) > 0.3  # those that were read
+    assert rescaled_by(x, torch.where(torch.arange(50) < 24, some, x)) == 0
 
 
 def test_edges_and_copies_are_known_by_their_shapes():
