@@ -548,6 +548,14 @@ KIND_OF_TARGETS: Final = Quantity(
     "what targets are, told by their values and by the shape of the outputs",
     words="`classes`, `one of many`, `several of many`, `yes or no`, `ids as values`, `values`",
 )
+MISPLACED_MASKS: Final = Quantity(
+    "misplaced masks",
+    ("setup",),
+    "share of the samples whose mask, flipped, turned or shifted, agrees twice as well with the "
+    "brightness of their image as where it is",
+    most=1,
+    healthy="below 0.5; not read where masks agree with their images nowhere",
+)
 SPREAD_TARGETS: Final = Quantity(
     "spread targets",
     ("setup",),
@@ -751,8 +759,8 @@ DEPENDENCE_ON_OTHER_SAMPLES: Final = Quantity(
 HIDDEN_DEPENDENCE: Final = Quantity(
     "hidden dependence",
     ("setup",),
-    "how samples depend on others, of a model whose outputs are the same for all of them, so that "
-    "exchanging others changes none",
+    "how samples depend on others, or on their place among them, where exchanging others changes "
+    "no output",
     words="in words",
     healthy="not read",
 )

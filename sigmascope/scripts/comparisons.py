@@ -133,7 +133,13 @@ class Comparisons:
                 run.scrambled[where] = (*laid,)
         self._fit(name, node, where, out.detach(), targets.detach())
         if name == "cross_entropy" and out.ndim == 2:
-            if (size := largest_score(out)) is not None:
+            size = largest_score(out)
+            if size is not None and len(out) == out.shape[1]:
+                own = out.detach().diagonal()
+                alone = bool((own > (1 - UNIT) * size).all()) and not targets.is_floating_point()
+                at = torch.arange(len(out), device=targets.device)
+                self.run.selves[where] += alone and not bool((targets == at).any())
+            if size is not None:
                 run.narrow[where] = out.shape[1], max(size, run.narrow.get(where, (0, 0.0))[1])
             if not targets.is_floating_point():
                 self._paired(where, out, targets.detach())

@@ -5,6 +5,7 @@ that they set, the script its own objects.
 """
 
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -489,6 +490,29 @@ class Shuffled(Intervention):
         if isinstance(getattr(batches, "sampler", None), SequentialSampler):
             g = torch.Generator().manual_seed(0)
             batches.sampler = RandomSampler(loader.dataset, generator=g)  # pyright: ignore
+
+
+@dataclass
+class ApartLayers(AllParameters):
+    """Layers that stand in a list more than once are copies of one another, each with weights."""
+
+    name: str = "apart-layers"
+    says: str = "layers that are listed several times made copies with weights of their own"
+
+    def __post_init__(self) -> None:
+        self._known = set[int]()
+
+    def called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        if id(module) in self._known:
+            return
+        self._known.add(id(module))
+        for part in module.modules():
+            if isinstance(part, nn.ModuleList | nn.Sequential):
+                once = set[int]()
+                for key, m in part._modules.items():
+                    if m is not None and id(m) in once:
+                        part._modules[key] = deepcopy(m)
+                    once.add(id(m))
 
 
 @dataclass

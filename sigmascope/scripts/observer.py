@@ -81,6 +81,7 @@ FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
 KEPT = 16  # batches that are kept
 SMALL = 1 << 14  # numbers of a parameter that are kept from step to step
 MARKED = 256  # batches by which it is seen whether one comes again and again
+FEW = 8  # calls, from which something is a habit
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
 LEFT_OUT = (4, 16)  # behind this step, and each of this many, one looks at what no optimizer has
 AWAKE = 64  # steps that are looked at, at first and where something new begins
@@ -195,6 +196,9 @@ class _Quiet:
         twin: Whether another one like it trains, and a maximum of what this one gives is taken.
         bare: Whether it is asked in evaluation mode with statistics of batches that no batch has
             made, when one like it has trained for some steps.
+        calls: How often it was called.
+        untold: How often of these in training mode, of a model that minds that.
+        trains: Whether it is called with gradients, too.
     """
 
     module: weakref.ref[nn.Module]
@@ -204,6 +208,9 @@ class _Quiet:
     changed: bool = False
     twin: bool = False
     bare: bool = False
+    calls: int = 0
+    untold: int = 0
+    trains: bool = False
 
 
 class Observer(Closing):
@@ -247,6 +254,7 @@ class Observer(Closing):
         self._without: dict[int, bool] = {}  # parameters that were looked at: still no gradient?
         self._zeros: dict[int, bool] = {}  # or one of zeros, each time?
         self._derivatives = list[tuple[Line | None, Any]]()  # with a graph: nodes, in this pass
+        self._outputs = list[Any]()  # of models, with gradients: nodes, since the last pass
         # of the data set that was begun first, what it holds and what that was
         self._data: tuple[Any, list[tuple[Tensor, Tensor]]] | None = None
         self._recorded: dict[Line | None, Step] = {}
@@ -354,6 +362,8 @@ class Observer(Closing):
         idle = (each.seen for each in self._live if not each.seen.steps)
         self.run.unstepped = [seen for seen in idle if seen.given]
         self.run.stale, self.run.bare = [*self._stale()], [*self._bare()]
+        quiet = (each for each in self._quiet.values() if each.calls >= FEW and not each.trains)
+        self.run.untold = [q.kind.__name__ for q in quiet if q.untold == q.calls]
         self.run.attached |= self._recorder.attached
         self.run.seconds = time.perf_counter() - self._start
 
@@ -439,6 +449,7 @@ class Observer(Closing):
             seen.norms = any(isinstance(m, NORMS) for m in module.modules())
             seen.recurrent = any(isinstance(m, nn.RNNBase) for m in module.modules())
             seen.edges = any(is_edges(t) for t in tensors(args))
+            seen.repeated_layers = (*_repeated(module),)
             self.run.modules.append(seen)
         if self._roused or not any(p.requires_grad for p in module.parameters()):
             return None  # in between, evaluations alone are heard
@@ -490,6 +501,8 @@ class Observer(Closing):
             seen.shapes = _shapes(tensors((args, named))), _shapes(outputs)
             if self.run.steps in COUNTED:
                 seen.unchanged = unchanged_share(args, out)
+            if self._recorder.looking and self.run.backwards:
+                self._outputs.append(outputs[0].grad_fn)
             fresh = self._copies and not self.run.steps
             self._recorder.called(module, args, named, out, fresh=fresh)
 
@@ -530,6 +543,10 @@ class Observer(Closing):
             ref = weakref.ref(module)
             known = self._quiet[id(module)] = _Quiet(ref, type(module), mark, self.run.steps)
         known.changed = known.changed or mark != known.mark
+        known.trains = known.trains or module in self._roots
+        known.calls += 1
+        if module.training and known.untold == known.calls - 1:
+            known.untold += any(isinstance(m, BY_MODE) for m in module.modules())
         alike = self.run.steps < KEPT and any(is_copy(m, module) for m in self._roots)
         if alike:
             self._comparisons.asked(args)
@@ -662,7 +679,11 @@ class Observer(Closing):
     def _is_used(self, loss: Tensor) -> None:
         """Whether a loss is made of the derivatives that were taken for it with their graph."""
         left, self._derivatives = self._derivatives, []
-        nodes = nodes_of(loss) if left else set()
+        made, self._outputs = self._outputs, []
+        nodes = nodes_of(loss) if left or len(made) > 1 else set()
+        if len(made) > 1 and len(nodes) < NODES:
+            lost, of = self.run.lost_calls
+            self.run.lost_calls = lost + sum(n not in nodes for n in made), of + len(made)
         for where in dict.fromkeys(where for where, _ in left):
             unused, of = self.run.derivatives.get(where, (0, 0))
             idle = nodes.isdisjoint(node for at, node in left if at == where)
@@ -1117,6 +1138,16 @@ class Observer(Closing):
                 return Line(name, frame.f_lineno)
             frame = frame.f_back
         return None
+
+
+def _repeated(module: nn.Module) -> Iterator[str]:
+    """Layers with parameters that stand in a list of layers more than once."""
+    for name, part in module.named_modules():
+        if isinstance(part, nn.ModuleList | nn.Sequential):
+            many = Counter(id(m) for m in part._modules.values())
+            for key, m in part._modules.items():
+                if many[id(m)] > 1 and m is not None and any(True for _ in m.parameters()):
+                    yield f"{name}.{key}".lstrip(".")
 
 
 def _left_of_start(module: nn.Module) -> float:

@@ -20,6 +20,7 @@ from sigmascope.records import Estimate, Finding, Kind, Reading, Rule, rule
 from sigmascope.scripts.functions import ALIKE
 from sigmascope.scripts.interventions import (
     AllParameters,
+    ApartLayers,
     DerivedFunctions,
     FittedShapes,
     FullRate,
@@ -1228,6 +1229,13 @@ REVERSED_CLASS_WEIGHTS = Kind(
     "King & Zeng 2001, Sec. 4: the rare ones are to weigh more",
     even_if_it_learns=True,
 )
+OWN_SCORE = Kind(
+    "own-score",
+    "each row of a cross-entropy of products of vectors of length one is compared with itself, "
+    "too, and that is not its target",
+    "Arithmetic: no pair is nearer than a row is to itself",
+    even_if_it_learns=True,
+)
 UNRELATED_PAIRS = Kind(
     "unrelated-pairs",
     "rows that a loss is told to bring together are no nearer at first than any others, and "
@@ -1236,10 +1244,11 @@ UNRELATED_PAIRS = Kind(
     even_if_it_learns=True,
 )
 SURELY, BY_CHANCE = 8.0, 3.0  # standard errors
+LOOKS = 3  # at a call of a loss
 BALANCE = 1.5  # times the weight, or the number
 
 
-@rule("script", NARROW_SCORES, REVERSED_CLASS_WEIGHTS, UNRELATED_PAIRS)
+@rule("script", NARROW_SCORES, OWN_SCORE, REVERSED_CLASS_WEIGHTS, UNRELATED_PAIRS)
 def misled_scores(run: ScriptRun) -> Iterator[Finding]:
     """Scores that cannot tell classes apart, classes that do not count, pairs that are none."""
     for place, (many, size) in run.narrow.items():
@@ -1253,6 +1262,19 @@ def misled_scores(run: ScriptRun) -> Iterator[Finding]:
                 f"length one, and lie within {size:.2g} of zero: of {many} no weights bring the "
                 f"loss below {share:.0%} of that of equal scores.",
                 ("Divide them by a temperature of 0.05 to 0.1, or multiply them by its inverse.",),
+            )
+    for place, count in run.selves.items():
+        if run.steps >= FEW and count >= LOOKS:
+            yield OWN_SCORE.finding(
+                _where(place),
+                "warning",
+                _share(count, count),
+                f"The scores at {_where(place)} are of rows with one another, each with itself "
+                "among them: no other can be nearer, and the loss stays above log 2.",
+                (
+                    "Leave the diagonal out: `scores.masked_fill(torch.eye(n, dtype=torch.bool), "
+                    "-torch.inf)`.",
+                ),
             )
     for place, (weights, counts) in run.weighted.items():
         seen = sorted((n, w) for n, w in zip(counts, weights, strict=True) if n)
@@ -1296,6 +1318,73 @@ def copied_targets(run: ScriptRun) -> Iterator[Finding]:
                 f"The ids that a module is called with, place by place, are the targets of the "
                 f"loss at {_where(place)} at the same place: it is given what it is to put out.",
                 ("Give it the targets shifted by one, behind a token that begins.",),
+            )
+
+
+SKIPPED_BATCHES = Kind(
+    "skipped-batches",
+    "a model is called for each batch of a loader, and one backward pass is made behind all of "
+    "them, of the last one",
+    SOURCE,
+    brings=TRAINING,
+)
+
+
+@rule("script", SKIPPED_BATCHES)
+def skipped_batches(run: ScriptRun) -> Iterator[Finding]:
+    """A backward pass that stands behind the loop over batches, and not in it."""
+    lost, of = run.lost_calls
+    many = max((e.count or 0 for e in run.loaders.values()), default=0)
+    often = any(e.begun >= 0.9 * run.steps for e in run.loaders.values())
+    if run.steps >= LOOKS and often and many >= LOOKS and of and lost >= (1 - 1.5 / many) * of:
+        yield SKIPPED_BATCHES.finding(
+            _where(run.loss.place if run.loss else None),
+            "warning",
+            _share(lost, of),
+            f"Of {of} calls with gradients {lost} lead to no loss that is passed back: the loader "
+            f"is gone through ({many} batches) for each backward pass, which is of the last alone.",
+            ("Put the backward pass and the step into the loop over batches.",),
+        )
+
+
+UNSWITCHED_TEACHER = Kind(
+    "unswitched-teacher",
+    "a model that never trains, with dropout or batch normalisation, is asked in training mode (a "
+    "note)",
+    SOURCE,
+    even_if_it_learns=True,
+)
+REPEATED_LAYERS = Kind(
+    "repeated-layers",
+    "a list of layers holds one and the same layer several times; a note, unless the script comes "
+    "farther with copies of it",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", UNSWITCHED_TEACHER, REPEATED_LAYERS)
+def odd_models(run: ScriptRun) -> Iterator[Finding]:
+    """A teacher that drops at random, and a stack that is one layer."""
+    for name in dict.fromkeys(run.untold):
+        if run.steps >= FEW:
+            yield UNSWITCHED_TEACHER.finding(
+                "(script)",
+                "note",
+                _share(run.steps, run.steps),
+                f"{name} is asked without gradients alone, and in training mode: its dropout draws "
+                "and its batch normalisation takes the batch at hand.",
+                ("Call `eval()` on it, if it is not to draw.",),
+            )
+    for m in run.modules:
+        if run.steps >= FEW and m.repeated_layers:
+            yield REPEATED_LAYERS.finding(
+                _where(m.place),
+                "note",
+                _share(run.steps, run.steps),
+                f"{_named(m.repeated_layers)} of {m.kind} are one and the same layer, which stands "
+                "in a list several times: it is called again and again with the same weights.",
+                ("Make each anew: `[Block() for _ in range(n)]`, not `[Block()] * n`.",),
             )
 
 
@@ -1701,6 +1790,8 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     scrambled_classes,
     misled_scores,
     copied_targets,
+    skipped_batches,
+    odd_models,
     unmoved_states,
     unused_derivative,
     unfit_outputs,
@@ -1762,6 +1853,7 @@ CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
         SORTED_CLASSES: Shuffled,
         HAND_WRITTEN_BACKWARD: DerivedFunctions,
         NARROW_SCORES: SharperScores,
+        REPEATED_LAYERS: ApartLayers,
     }
 )
 

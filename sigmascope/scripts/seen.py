@@ -140,6 +140,7 @@ class Called:
         longest: The second size of what it is called with, at most.
         asked_longest: The same, where it is called without gradients.
         unchanged: Share of the columns of what goes in that come out as they were.
+        repeated_layers: Names of layers with parameters that stand in a list more than once.
         lagging: Share of running statistics that was what they were built with still, when it was
             asked in evaluation mode last.
     """
@@ -170,6 +171,7 @@ class Called:
     longest: int = 0
     asked_longest: int = 0
     unchanged: float = 0.0
+    repeated_layers: tuple[str, ...] = ()
     lagging: float = 0.0
 
 
@@ -315,6 +317,8 @@ class ScriptRun:
             ends the output, at least, by its name and place.
         summed: How many numbers a loss is the sum of, by place.
         stale: Copies that make targets and never change.
+        untold: Classes of models with dropout or batch normalisation that never train and are asked
+            in training mode.
         bare: Classes of copies that are asked in evaluation mode, with batch normalisers that no
             batch has told anything.
         classes: Of targets that are classes: samples, different classes, and columns of the output.
@@ -339,6 +343,8 @@ class ScriptRun:
         shared: Parameters that several optimizers hold.
         narrow: By the place of a cross-entropy of products of vectors of length one: how many
             scores a row has, and how large they can be.
+        selves: How often each row of such scores was among them itself, and was not to be told, by
+            place.
         weighted: Weights of classes, and how many samples of each there were, by place.
         pairs: By the place of a cross-entropy that says which rows belong together: by how many
             standard errors others in a fixed order were nearer than any, how many rows on these
@@ -354,6 +360,8 @@ class ScriptRun:
         draws: How often of two draws of whole numbers alike one went into a model and the other was
             an index, by the places of both.
         rewritten: How far data were changed over their size by being read.
+        lost_calls: Calls of models with gradients that led to no loss, and all there were, behind
+            the first backward pass.
         scrambled: Shapes of scores that were laid out as rows of classes though classes are not
             their last dimension, by the place of their loss.
         spreads: Operations between output and loss that spread an output over targets of another
@@ -384,6 +392,7 @@ class ScriptRun:
     beyond: dict[Any, float] = field(default_factory=dict)
     summed: dict[Any, int] = field(default_factory=dict)
     stale: list[StaleSeen] = field(default_factory=list)
+    untold: list[str] = field(default_factory=list)
     bare: list[str] = field(default_factory=list)
     classes: list[tuple[int, int, int]] = field(default_factory=list)
     made: Counter[Any] = field(default_factory=Counter)
@@ -400,6 +409,7 @@ class ScriptRun:
     identical: Counter[Any] = field(default_factory=Counter)
     shared: int = 0
     narrow: dict[Any, tuple[int, float]] = field(default_factory=dict)
+    selves: Counter[Any] = field(default_factory=Counter)
     weighted: dict[Any, tuple[list[float], list[int]]] = field(default_factory=dict)
     pairs: dict[Any, tuple[float, int, float]] = field(default_factory=dict)
     copied: Counter[Any] = field(default_factory=Counter)
@@ -409,6 +419,7 @@ class ScriptRun:
     entropies: dict[Any, tuple[int, int]] = field(default_factory=dict)
     draws: Counter[Any] = field(default_factory=Counter)
     rewritten: float = 0.0
+    lost_calls: tuple[int, int] = (0, 0)
     scrambled: dict[Line | None, tuple[int, ...]] = field(default_factory=dict)
     spreads: Counter[Any] = field(default_factory=Counter)
     step: Step | None = field(default=None, compare=False)

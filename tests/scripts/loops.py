@@ -255,6 +255,24 @@ NEXT = """
 INNER = f"""loss = {LOSS}
         slopes = torch.autograd.grad(loss, [*model.parameters()], create_graph=True)
         {{}}"""
+BEHIND = """\
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+STACK = f"""
+block = nn.Linear(16, 16)
+model = nn.Sequential(nn.Linear(8, 16), nn.Sequential(*{{}}), nn.ReLU(), nn.Linear(16, 2))
+{AGAIN}
+"""
+TAUGHT = "nn.functional.mse_loss(model(x), asked(x))"
+TEACHER = """
+teacher = nn.Sequential(nn.Linear(8, 2), nn.Dropout(0.5)){}
+def asked(x):
+    with torch.no_grad():
+        return teacher(x)
+"""
+UNMASKED = VIEWS.replace(".masked_fill(torch.eye(len(z), dtype=torch.bool), -torch.inf)", "")
 FAULTY = {  # what is written otherwise, by the finding that tells it
     "unswitched-evaluation": ((SETUP, DROPS), (STEP, STEP + SCORED)),
     "gradients-not-zeroed": ((ZERO, ""),),
@@ -366,6 +384,10 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     "narrow-scores": ((SETUP, HEADS), (LOSS, COSINES.format("/ 10"))),
     "reversed-class-weights": (RARE, (LOSS, WEIGHED.format("0.84, 0.16"))),
     "unrelated-pairs": (("loss = " + LOSS, VIEWS.format("torch.arange(32) ^ 1")),),
+    "own-score": (("loss = " + LOSS, UNMASKED.format("(torch.arange(32) + 16) % 32")),),
+    "skipped-batches": ((ZERO + BACK + STEP, BEHIND), ("range(4)", "range(20)")),
+    "unswitched-teacher": ((SETUP, TEACHER.format("")), (LOSS, TAUGHT)),
+    "repeated-layers": ((SETUP, STACK.format("[block] * 3")),),
     "unmoved-states": (
         (SETUP, "import copy; other = copy.deepcopy(model)"),
         ("        loss = " + LOSS, NEXT.format("x.clone()")),
@@ -425,6 +447,15 @@ HEALTHY = {
     "cosines by a temperature": ((SETUP, HEADS), (LOSS, COSINES.format("* 10"))),
     "weights that balance": (RARE, (LOSS, WEIGHED.format("0.16, 0.84"))),
     "weights of classes that are as many": ((LOSS, WEIGHED.format("0.8, 0.2")),),
+    "losses of all batches at once": (
+        (ZERO + BACK + STEP, "        total = total + loss\n" + BEHIND.replace("loss", "total")),
+        ("    for x, y in loader:\n", "    total = 0\n    for x, y in loader:\n"),
+        ("range(4)", "range(20)"),
+    ),
+    "a teacher in its own mode": ((SETUP, TEACHER.format(".eval()")), (LOSS, TAUGHT)),
+    "layers made one by one": (
+        (SETUP, STACK.format("[nn.Linear(16, 16) for _ in range(3)]")),
+    ),
     "pairs of views": (("loss = " + LOSS, VIEWS.format("(torch.arange(32) + 16) % 32")),),
     "words behind a first one": (
         (SETUP, WORDS),

@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader, RandomSampler
 from sigmascope.scripts.interventions import (
     AdamSteps,
     AllParameters,
+    ApartLayers,
     CarriedState,
     Clipped,
     DecayOfMatrices,
@@ -60,6 +61,19 @@ def test_a_state_is_carried_from_batch_to_batch_of_one_size(batch_first, given):
     change._last.clear()
     assert torch.equal(asked, net(one, *given)[0])  # and what is asked begins anew
     assert not last.detach().eq(0).all()
+
+
+def test_layers_that_are_one_are_made_copies_and_train():
+    block, once = nn.Linear(3, 3), nn.ReLU()
+    model = nn.Sequential(block, once, block, once)
+    x, change = torch.randn(2, 3), ApartLayers()
+    before = model(x)
+    change.called(model, ())
+    assert torch.equal(model(x), before)
+    assert model[0] is block
+    assert model[2] is not block
+    change.called(model, ())
+    assert len([*model.parameters()]) == 4
 
 
 def test_of_two_draws_at_a_place_the_second_is_the_first():

@@ -34,6 +34,7 @@ RULES: tuple[Rule[Profile], ...] = (
     outputs.unpaired_loss,
     outputs.unbounded_loss,
     outputs.reversed_loss,
+    outputs.misplaced_masks,
     outputs.omitted_class,
     outputs.single_target,
     outputs.classes_on_one_output,

@@ -104,8 +104,8 @@ def mixed_samples(profile: Profile) -> Iterator[Finding]:
             fact.site,
             "note" if whole else "warning",
             (fact,),
-            f"Outputs are the same for all samples, and {fact.word}: what tells samples apart is "
-            "lost among them.",
+            f"Although exchanging other samples changes no output, {fact.word}: what tells samples "
+            "apart is mixed with what stands beside them.",
             UNMIX,
         )
 

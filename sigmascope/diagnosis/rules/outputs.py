@@ -517,6 +517,32 @@ def single_target(profile: Profile) -> Iterator[Finding]:
         )
 
 
+MISPLACED_MASKS = Kind(
+    "misplaced-masks",
+    "half of the masks or more belong to their images in another place, flipped, turned or "
+    "shifted, each in its own way",
+    "Arithmetic: cross-correlation of a mask and its image, in all places",
+    even_if_it_learns=True,
+    brings=TRAINING,
+)
+
+
+@rule("task", MISPLACED_MASKS)
+def misplaced_masks(profile: Profile) -> Iterator[Finding]:
+    """Images that were moved without their masks."""
+    for r in profile.series(q.MISPLACED_MASKS):
+        if r.estimate.value >= 0.5:
+            yield MISPLACED_MASKS.finding(
+                r.site,
+                "warning",
+                (r,),
+                f"{r.estimate.value:.0%} of the masks agree twice as well with their images when "
+                "they are flipped, turned or shifted, each in its own way: images were moved, and "
+                "their masks were not.",
+                ("Move both by the same draw: flips, turns and shifts are of the pair.",),
+            )
+
+
 OMITTED_CLASS = Kind(
     "omitted-class",
     "outputs have no gradient wherever one class holds, which is no filling: not at the ends of "

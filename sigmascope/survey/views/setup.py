@@ -58,6 +58,7 @@ from sigmascope.survey.views.task import target_rows, task_items
 
 
 NAME: q.View = "setup"
+PLACE = "its place in the batch"  # as `mixing` says it
 MOSTLY = 0.5  # of the targets, that must be the next inputs for an order to be asked for
 
 
@@ -226,7 +227,7 @@ def _mixed(subject: Subject) -> Iterator[Item]:
         form = "pairs" if extent.compares else "rows"
         change = Estimate.rounded(extent.change, ulps=2**20)
         yield Reading("(model)", q.DEPENDENCE_ON_OTHER_SAMPLES, change, NAME, form)
-        if extent.alike and not extent.compares:
+        if not extent.compares and (extent.alike or subject.mixing.endswith(PLACE)):
             yield Fact("(model)", q.HIDDEN_DEPENDENCE, NAME, subject.mixing)
 
 

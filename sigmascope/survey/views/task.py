@@ -14,12 +14,14 @@ from sigmascope.probes.execution import still
 from sigmascope.probes.samples import tensors
 from sigmascope.records import Estimate, Fact, Item, Reading, Skipped, View
 from sigmascope.survey.task import UNBOUNDED, TaskFit, fit_of, is_endless
+from sigmascope.survey.task.masks import misplaced_share
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
 FEWEST = 48  # samples with which chance can be told from a signal
 MOST = 512  # samples that are compared with one another
 EVENLY = "a constant that fits"  # what is not known of targets that are all the same
+CHANNELS = 8  # of what may be an image
 ENDLESS = "faster than outputs grow"
 UNPAIRED = "the same slope for every sample"  # of a loss that compares no sample with its target
 
@@ -49,6 +51,11 @@ def task_items(subject: Subject) -> Iterator[Item]:
         yield Fact("(loss)", q.UNBOUNDED_LOSS, VIEW, ENDLESS)
     if loss is None or not isinstance(targets, Tensor):
         return
+    images = next((t for t in tensors(subject.batch) if t.ndim == 4), None)
+    if images is not None and images.is_floating_point() and images.shape[1] <= CHANNELS:
+        share = misplaced_share(images, targets)
+        if share is not None:
+            yield Reading("(targets)", q.MISPLACED_MASKS, Estimate.exactly(share), VIEW)
     wanted = target_rows(targets, subject.count)
     with still(subject.model):  # behind the last weight numbers may be written down, too
         fit = fit_of(subject, loss, targets)

@@ -175,6 +175,30 @@ class Mean(nn.Module):
         return x.mean(0, keepdim=True).expand_as(x)
 
 
+class Placed(nn.Module):
+    """Positions that are added along the batch, as where that is taken for time."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.dim = dim
+        self.register_buffer("places", torch.randn(64, 8))
+
+    def forward(self, x):
+        return x + (self.places[: len(x), None] if self.dim == 0 else self.places[: x.shape[1]])
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_positions_that_are_added_along_the_batch_are_told(dim):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), Placed(dim), nn.ReLU(), nn.Linear(8, 2))
+    x, y = torch.randn(32, 5, 4), torch.randn(32, 5, 2)
+    loss = nn.functional.mse_loss
+    measured = survey.profile(model, x, targets=y, loss=loss, views=["setup"])
+    told = [*mixed_samples(measured)]
+    assert [f.severity for f in told] == ([] if dim else ["warning"])
+    assert dim or "place in the batch" in told[0].says
+
+
 @pytest.mark.parametrize("last", [Mean(), nn.Identity()])
 def test_samples_that_are_lost_among_others_are_told_though_outputs_are_alike(last):
     torch.manual_seed(0)
