@@ -452,6 +452,9 @@ HEALTHY = {
         ("    for x, y in loader:\n", "    total = 0\n    for x, y in loader:\n"),
         ("range(4)", "range(20)"),
     ),
+    "outputs that are looked at": (
+        (LOSS, f"{LOSS}; seen = [model(x) for _ in range(20)]"),
+    ),
     "a teacher in its own mode": ((SETUP, TEACHER.format(".eval()")), (LOSS, TAUGHT)),
     "layers made one by one": (
         (SETUP, STACK.format("[nn.Linear(16, 16) for _ in range(3)]")),

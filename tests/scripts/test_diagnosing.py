@@ -148,6 +148,15 @@ def test_a_rate_that_warms_up_is_not_judged_to_be_low(later, judged):
     assert "rate x 0.1" in names
 
 
+@pytest.mark.parametrize("turned", [{}, {Line("a.py", 2): (0, 9)}])
+def test_of_a_policy_a_loss_does_not_tell_how_far_it_came(turned):
+    place = Line("a.py", 1)
+    main = OptimizerSeen("SGD", None, 1, backward=place, steps=9, rates=[0.1])
+    losses = {place: LossSeen(place, [1.0] * 9)}
+    run = ScriptRun(optimizers=[main], losses=losses, turned=turned)
+    assert bool([*_asked(Outcome(run), (), set())]) == (not turned)
+
+
 TWO_PHASES = """
 import torch
 from torch import nn

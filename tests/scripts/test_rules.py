@@ -3,6 +3,7 @@
 import contextlib
 import warnings
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -359,6 +360,8 @@ def beside(*courses):
     losses = {place: LossSeen(place, values) for place, values in zip(places, ends, strict=True)}
     modules = [Called("Net", None, fed=True)]
     run = ScriptRun(steps=80, optimizers=both, losses=losses, modules=modules)
+    judge = replace(run, ahead=True)  # of what an actor does, whose targets look ahead
+    assert [*discriminator_won(judge)] == []
     return "discriminator-won" in [f.name for f in discriminator_won(run)]
 
 
