@@ -19,7 +19,7 @@ import weakref
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
@@ -123,6 +123,7 @@ class StepCall:
         named: The same.
         out: Slots of the tensors that came out, in their order.
         inner: Whether a module is called with what comes of it.
+        cast: Device and precision of the automatic casting that it was called under, if any.
     """
 
     function: Callable[..., Any] | None
@@ -131,6 +132,7 @@ class StepCall:
     named: Mapping[str, Any]
     out: tuple[int, ...]
     inner: bool
+    cast: tuple[str, torch.dtype] | None = None
 
     @property
     def name(self) -> str:
@@ -158,13 +160,15 @@ class StepCall:
 
     def _computed(self, args: Any, named: Any) -> Any:
         assert self.function is not None
-        if self.name not in SHAPED:
-            return self.function(*args, **named)
-        try:
-            return self.function(*args, **named)
-        except RuntimeError:  # sizes of another batch were written into it
-            sizes = args[1] if isinstance(args[1], tuple | list) else args[1:]
-            return args[0].reshape(-1, *sizes[1:])
+        cast = nullcontext() if self.cast is None else torch.autocast(self.cast[0], self.cast[1])
+        with cast:
+            if self.name not in SHAPED:
+                return self.function(*args, **named)
+            try:
+                return self.function(*args, **named)
+            except RuntimeError:  # sizes of another batch were written into it
+                sizes = args[1] if isinstance(args[1], tuple | list) else args[1:]
+                return args[0].reshape(-1, *sizes[1:])
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -317,6 +321,7 @@ class _Heard:
     args: tuple[Any, ...]
     named: Mapping[str, Any]
     out: Any
+    cast: tuple[str, torch.dtype] | None = None
 
     @property
     def given(self) -> list[Tensor]:
@@ -433,7 +438,7 @@ class Recorder(TorchFunctionMode):
             if self.looking:
                 self._look(_name(func), args, found)
             if not self.within:
-                self._hear(_Heard(func, None, args, kwargs or {}, found))
+                self._hear(_Heard(func, None, args, kwargs or {}, found, _cast(found)))
         return found
 
     def _look(self, name: str, args: Any, found: Any) -> None:
@@ -916,7 +921,7 @@ class _Slicing:
         root = None
         if heard.module is not None:
             root = next(i for i, m in enumerate(modules) if m is heard.module)
-        return StepCall(heard.function, root, args, named, out, inner)
+        return StepCall(heard.function, root, args, named, out, inner, heard.cast)
 
     def _require_alike(self, step: Step, loss: Tensor) -> None:
         held: dict[int, Any] = {**self.values, **step.consts, **step.batches[0]}
@@ -995,6 +1000,13 @@ def mark_of(x: Tensor) -> tuple[torch.Size, float]:
         first = first.narrow(dim, 0, min(x.shape[dim], FIRST if x.ndim == 1 else FEW_OF_EACH))
     first = first.reshape(-1).double().cpu()
     return x.shape, float(first @ torch.arange(1.0, len(first) + 1, dtype=torch.float64))
+
+
+def _cast(found: Any) -> tuple[str, torch.dtype] | None:
+    """The automatic casting that is on where something was computed."""
+    device = found.device.type if isinstance(found, Tensor) else "cpu"
+    on = torch.is_autocast_enabled(device)
+    return (device, torch.get_autocast_dtype(device)) if on else None
 
 
 def _taken(heard: _Heard) -> tuple[list[Tensor], list[Tensor]]:
