@@ -31,11 +31,11 @@ def test_a_loss_under_automatic_casting_is_the_loss_that_was():
     first = seen.step
     assert [c.name for c in first.loss_calls] == ["cross_entropy"]
     assert first.loss_calls[0].cast == ("cpu", torch.bfloat16)
+    assert program_of_run(seen).loss is not None
     model = first.model().bfloat16()
     out = model(first.given(first.batches[0]).bfloat16())
     again = float(first.lost(out, first.wanted(first.batches[0])).detach())
     assert again == pytest.approx(seen.loss.values[0], rel=1e-3)
-    assert program_of_run(seen).loss is not None
 
 
 class Vae(nn.Module):
