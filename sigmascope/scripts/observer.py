@@ -84,6 +84,7 @@ MARKED = 256  # batches by which it is seen whether one comes again and again
 FEW = 8  # calls, from which something is a habit
 LOOKED = 3  # steps in which one looks for what is taken out of the graph
 LEFT_OUT = (4, 16)  # behind this step, and each of this many, one looks at what no optimizer has
+PHASES = 4  # optimizers made at one place, that are each other's successors
 AWAKE = 64  # steps that are looked at, at first and where something new begins
 ROUND, AMONG = 64, 8  # steps of a round behind them, and those at which one looks
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
@@ -274,7 +275,7 @@ class Observer(Closing):
         self._batches = Counter[tuple[int, torch.Size, float]]()  # that models were called with
         self._pending: list[tuple[LossSeen, Tensor]] = []  # losses whose values are not read yet
         self._last, self._began = time.perf_counter(), 0.0
-        self._known: dict[Any, OptimizerSeen] = {}  # by class, place and parameters
+        self._known: dict[Any, OptimizerSeen] = {}  # by class and place, and by parameters, too
         # weights by name: when they were handed out, and where
         self._handed_out = dict[int, tuple[weakref.ref[Any], int, Line | None]]()
         self._until, self._dozing, self._roused = AWAKE, False, False
@@ -458,12 +459,12 @@ class Observer(Closing):
             each.within += each.stepping
             if each.stepping and first is not None:
                 each.given.append((id(module), float(first.detach().double().sum())))
-        if self.run.steps < KEPT:
-            self._comparisons.fed(args)
-        if first is not None:
-            self._comparisons.stays(first)
-        if first is not None and first.ndim > 1:
-            seen.longest = max(seen.longest, first.shape[1])
+        with suppress(Exception):  # nothing that is watched may stop training
+            if self.run.steps < KEPT:
+                self._comparisons.fed(args)
+            if first is not None:
+                self._comparisons.stays(first)
+                seen.longest = max(seen.longest, first.shape[1] if first.ndim > 1 else 0)
         seen.in_training += module.training
         seen.in_evaluation += not module.training
         self._last_asked = None
@@ -500,7 +501,8 @@ class Observer(Closing):
         if seen is not None and outputs:
             seen.shapes = _shapes(tensors((args, named))), _shapes(outputs)
             if self.run.steps in COUNTED:
-                seen.unchanged = unchanged_share(args, out)
+                with suppress(Exception):  # nothing that is watched may stop training
+                    seen.unchanged = unchanged_share(args, out)
             if self._recorder.looking and self.run.backwards:
                 self._outputs.append(outputs[0].grad_fn)
             fresh = self._copies and not self.run.steps
@@ -518,10 +520,11 @@ class Observer(Closing):
             return
         seen.asked += not module.training
         x = next(tensors(args), None)
-        if x is not None and x.ndim > 1:
-            seen.asked_longest = max(seen.asked_longest, x.shape[1])
-        if not module.training:
-            seen.lagging = max((_left_of_start(m) for m in module.modules()), default=0.0)
+        with suppress(Exception):  # nothing that is watched may stop training
+            if x is not None and x.ndim > 1:
+                seen.asked_longest = max(seen.asked_longest, x.shape[1])
+            if not module.training:
+                seen.lagging = max((_left_of_start(m) for m in module.modules()), default=0.0)
         mark = None if x is None else (id(module), *mark_of(x))
         before, self._last_asked = self._last_asked, mark
         if before is None or mark is None or before[0] != mark[0]:
@@ -549,7 +552,8 @@ class Observer(Closing):
             known.untold += any(isinstance(m, BY_MODE) for m in module.modules())
         alike = self.run.steps < KEPT and any(is_copy(m, module) for m in self._roots)
         if alike:
-            self._comparisons.asked(args)
+            with suppress(Exception):  # nothing that is watched may stop training
+                self._comparisons.asked(args)
         if not known.twin and id(module) in self._recorder.bootstraps:
             known.twin = any(is_copy(m, module) for m in self._roots)
             known.changed = known.changed or module in self._roots
@@ -620,7 +624,8 @@ class Observer(Closing):
                 self._is_used(first)
             self._record(first, where)
         self._break("loss", () if first is None else (first.detach(),))
-        self._comparisons.forget()
+        with suppress(Exception):  # nothing that is watched may stop training
+            self._comparisons.forget()
         found = own(*args, **named)
         self._break("gradients", (p.grad for p in self._held() if p.grad is not None))
         for each in self._live:
@@ -662,9 +667,8 @@ class Observer(Closing):
         if not direct or self._dozing or not torch.is_grad_enabled():
             return found
         if self._derivatives:  # of one that was taken before it is made of it
-            past = {
-                n for t in tensors(args[0] if args else named.get("outputs")) for n in nodes_of(t)
-            }
+            of = tensors(args[0] if args else named.get("outputs"))
+            past = {n for t in of for n in nodes_of(t)}
             self._derivatives = [pair for pair in self._derivatives if pair[1] not in past]
         if kept:
             where = self._place()
@@ -839,10 +843,15 @@ class Observer(Closing):
         chosen = {id(p): p for p in (*middle, *trained[: FOLLOWED // 2])}
         for p in every:  # what it was in another phase tells nothing of this one
             self._zeros.pop(id(p), None)
-        key = type(optimizer).__name__, where, frozenset(map(id, every))
-        again = self.run.made[where] > 1 and key in self._known  # made anew, as in a loop
-        seen = self._known[key] if again else OptimizerSeen(*key[:2], len(every))
-        self._known[key] = seen
+        place = type(optimizer).__name__, where
+        key = (*place, frozenset(map(id, every)))
+        count = self.run.made[where]
+        # of the same parameters, or made so often that it is no phase of its own: as in a loop
+        known = self._known.get(key) or (self._known.get(place) if count > PHASES else None)
+        seen = known if known is not None and count > 1 else OptimizerSeen(*place, len(every))
+        self._known[place] = seen
+        if count <= PHASES:
+            self._known[key] = seen
         group = optimizer.param_groups[0] if optimizer.param_groups else {}
         seen.options = {k: v for k, v in group.items() if isinstance(v, int | float) and k != "lr"}
         gradients = [_Gradient(weakref.ref(p)) for p in chosen.values()]
@@ -1045,6 +1054,8 @@ class Observer(Closing):
         found = own(*args, **named)
         if len(args) == 1 and "destination" not in named:
             with suppress(TypeError):  # a model may hand out what it likes
+                if len(self._handed_out) > KEPT:
+                    self._handed_out = {k: v for k, v in self._handed_out.items() if v[0]()}
                 self._handed_out[id(found)] = weakref.ref(found), self.run.steps, self._place()
         return found
 

@@ -205,3 +205,39 @@ def test_between_steps_that_are_looked_at_evaluations_alone_are_heard(when, aske
     assert model.asked == asked
     # calls from `eval` on until the next step, of which two are not counted as training
     assert seen.main.looked <= model.in_training <= seen.main.looked + 1
+
+
+LISTED = """
+rows = torch.nested.nested_tensor([torch.randn(k, 8) for k in (2, 3)], layout=torch.jagged)
+class Nested(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(8, 2)
+    def forward(self, x, more):
+        return self.lin(x) + 0 * self.lin(more).values().sum()
+model = Nested()
+opt = torch.optim.SGD(model.parameters(), lr=0.5)
+"""
+
+
+def test_what_a_model_is_called_with_may_be_of_any_kind():
+    """Nothing that is looked at stops what is watched."""
+    for first in ("x, rows", "x.to_sparse().to_dense(), rows"):
+        seen = run(code(("# setup", LISTED), ("model(x)", f"model({first})")))
+        assert seen.steps == 40
+    seen = run(
+        code(("# setup", LISTED.replace("x, more", "more, x")), ("model(x)", "model(rows, x)"))
+    )
+    assert seen.steps == 40
+
+
+def test_optimizers_that_are_made_for_each_task_are_one():
+    text = code(("    for x, y in loader:\n", "    for x, y in loader:\n        " + MADE))
+    seen = run(text)
+    assert [o.steps for o in seen.optimizers] == [1, 1, 1, 40]
+
+
+MADE = (
+    "import copy; model = copy.deepcopy(model); "
+    + "opt = torch.optim.SGD(model.parameters(), lr=0.5)\n"
+)
