@@ -35,14 +35,14 @@ READ_PADDING = Kind(
     "Arithmetic: the last state of a row that is filled is that of what fills it",
     brings=(VANISHING_THROUGH_TIME, *COLLAPSE, NO_GRADIENT, *TRAINING),
 )
-FILLED = 0.25  # of the places
+READ = 0.25  # of the places of a row
 
 
 @rule("setup", READ_PADDING)
 def read_padding(profile: Profile) -> Iterator[Finding]:
     """States that are taken behind what fills the rows."""
     for r in profile.series(q.READ_FILLING):
-        if r.estimate.value >= FILLED:
+        if r.estimate.value >= READ:
             yield READ_PADDING.finding(
                 r.site,
                 "note",

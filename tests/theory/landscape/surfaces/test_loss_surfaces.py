@@ -37,9 +37,9 @@ def test_the_centre_is_the_model_and_nothing_is_changed(plane):
 
 
 def test_each_point_is_the_loss_of_the_network_with_those_weights():
-    net, x, y = digits_like()
+    (net, x, y), (other, *_) = digits_like(), digits_like(1)
     net.eval()
-    other = mlp(inputs=5, outputs=3, depth=2, width=8, norm="batch").double().eval()
+    other.eval()
     found = loss_line(net, other.state_dict(), x, targets=y, loss=F.cross_entropy, points=7)
     want = []
     mine, theirs = net.state_dict(), other.state_dict()
