@@ -858,37 +858,40 @@ class _Slicing:
                 self._need(made[slot][1])
 
     def _is_read(self, k: int) -> bool:
-        """Whether a tensor came from no call, or is samples that were taken from all data."""
+        """Whether a tensor came from no call, or is samples taken from all data, or gathered."""
         if k < 0:
             return True
         heard = self.heard[k]
-        taken = heard.function is not None and _name(heard.function) in INDEXED
-        return taken and not self._is_of_batch(heard.given[0])
+        if heard.function is not None and _name(heard.function) in INDEXED:
+            return not self._is_of_batch(heard.given[0])
+        return bool(heard.given) and not any(map(self._is_of_batch, heard.given))
 
     def _roots(self, k: int) -> set[int]:
         """Identities of the tensors of the batch that a call goes back to; 0 for others."""
-        heard, found = self.heard[k], set[int]()
-        if heard.module is not None or _name(heard.function) in DRAWN:
-            return {0}
-        for t in heard.given:
-            j = self._last(t, k)
-            if not self._is_read(j):
-                found |= self._roots(j)
-            elif self._is_of_batch(t):
-                found.add(id(t))
+        found, seen, left = set[int](), set[int](), [k]
+        while left:
+            heard = self.heard[j := left.pop()]
+            seen.add(j)
+            if heard.module is not None or _name(heard.function) in DRAWN:
+                return {0}
+            before = [(t, self._last(t, j)) for t in heard.given]
+            left += [i for _, i in before if not self._is_read(i) and i not in seen]
+            found |= {id(t) for t, i in before if self._is_read(i) and self._is_of_batch(t)}
         return found
 
     def _need(self, k: int) -> None:
         """A call, and those that it goes back to."""
-        self.needed.add(k)
-        for t in self.heard[k].given:
-            j = self._last(t, k)
-            if self._is_read(j):
-                self._slot(t, k)
-            elif j not in self.needed:
-                slot = self.slots.setdefault((id(t), j), len(self.slots))
-                self.values[slot] = t.detach()
-                self._need(j)
+        left = [k]
+        while left:
+            self.needed.add(j := left.pop())
+            for t in self.heard[j].given:
+                i = self._last(t, j)
+                if self._is_read(i):
+                    self._slot(t, j)
+                elif i not in self.needed:
+                    slot = self.slots.setdefault((id(t), i), len(self.slots))
+                    self.values[slot] = t.detach()
+                    left.append(i)
 
     def _derive(self) -> None:
         """What is computed of nothing but other tensors of the batch is none of it itself."""

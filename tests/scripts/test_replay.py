@@ -20,6 +20,25 @@ from tests.scripts.test_rules import run
 LOSS = "nn.functional.cross_entropy(model(x), y)"
 
 
+MASKS = """\
+z = model(x)
+        apart, same = torch.cdist(z, z), y[:, None] == y
+        for _ in range({}):
+            same = same & same
+        within = apart.masked_fill(~same, -1.0).amax(1)
+        loss = nn.functional.softplus(within - apart.masked_fill(same, 1e6).amin(1)).mean()"""
+
+
+@pytest.mark.parametrize("long", [0, 60, 2000])
+def test_masks_that_are_made_of_labels_are_part_of_the_loss(long):
+    """However many operations lead from the one to the other, and each twice."""
+    seen = run(code(("loss = " + LOSS, MASKS.format(long))), recorded=True, steps=2)
+    assert seen.unheard == ""
+    (slot,) = seen.step.targets
+    assert seen.step.batches[0][slot].dtype == torch.long
+    assert seen.step.batches[0][slot].shape == (16,)
+
+
 CAST = """\
 with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = nn.functional.cross_entropy(model(x), y)"""
