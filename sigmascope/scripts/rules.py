@@ -1118,7 +1118,7 @@ def nothing_loaded(run: ScriptRun) -> Iterator[Finding]:
                 f"took {loaded.met} of {loaded.keys} tensors in the file, and {loaded.wanted} are "
                 "those of the model: the others have names that it does not know."
             )
-        elif loaded.shared and loaded.at:
+        elif loaded.shared:
             says = (
                 "changed nothing: what it was given are the model's own tensors, which "
                 "`state_dict` hands out and later steps have written to."

@@ -380,3 +380,29 @@ def beside(*courses):
 )
 def test_one_has_won_where_the_other_is_large_or_has_faded(winner, loser, told):
     assert beside(winner, loser) == beside(loser, winner) == told
+
+
+def test_zeros_that_no_loss_has_led_to_are_no_slope_of_nothing():
+    made = "other = nn.Linear(2, 2); second = torch.optim.SGD(other.parameters(), lr=0.1)"
+    stepped = (
+        "        for p in other.parameters(): p.grad = torch.zeros_like(p)\n        second.step()\n"
+    )
+    found = [f.name for f in found_in(run(code((SETUP, made), (STEP, STEP + stepped))))]
+    assert "idle-parameters" not in found
+
+
+def test_of_two_cuts_on_a_line_one_is_a_value_with_the_gradient_of_another():
+    h = "(h := model[:2](x))"
+    both = f"0 * model[2]({h}.detach()) + model[2](h + (h.round() - h).detach())"
+    found = found_in(run(code(("model(x)", both))))
+    assert [(f.name, f.severity) for f in found] == [("cut-graph", "note")]
+
+
+@pytest.mark.parametrize(("most", "drawn"), [(256, True), (255, False)])
+def test_of_two_draws_alike_one_is_an_index_and_one_goes_in(most, drawn):
+    twice = "k = torch.randint(0, 256, (16,)); t = torch.randint(0, {}, (16,)); loss = ".format(
+        most
+    )
+    loss = "nn.functional.cross_entropy(model(X[k] + 0 * t[:, None]), Y[k])"
+    seen = run(code(("loss = " + LOSS, twice + loss)))
+    assert (seen.draws.total() > 0) == drawn

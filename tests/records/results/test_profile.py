@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from sigmascope.records import Estimate, Profile, Reading
+from sigmascope.records import Estimate, Fact, Profile, Reading
 
 
 def test_an_unknown_quantity_is_refused_by_its_nearest_name():
@@ -54,3 +54,15 @@ def test_what_a_profile_was_told_of_itself_cannot_be_changed():
         profile.about["model"] = "another"
     with pytest.raises(FrozenInstanceError):
         profile.readings = ()
+
+
+def test_a_word_is_a_fact_and_a_number_is_a_reading():
+    with pytest.raises(ValueError, match="'last operation' must be a fact, got a Reading"):
+        Profile((Reading("(output)", "last operation", Estimate.exactly(1.0), "setup"),))
+    with pytest.raises(ValueError, match="'least loss' must be a number, got a Fact"):
+        Profile((), facts=(Fact("(loss)", "least loss", "setup"),))
+    with pytest.raises(ValueError, match="must be read in setup, got it in weights"):
+        Profile((), facts=(Fact("(output)", "last operation", "weights"),))
+    both = tuple(Fact("(output)", "last operation", "setup", word) for word in ("tanh", "none"))
+    assert Profile((), facts=both).fact("last operation") == "tanh"
+    assert Profile(()).fact("last operation") == ""

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from sigmascope.probes import Subject
 from sigmascope.survey.task import fit_of, is_endless
-from sigmascope.survey.task.fits import _end
+from sigmascope.survey.task.fits import _end, _together_and_apart
 
 N = 64
 G = torch.Generator().manual_seed(0)
@@ -299,3 +299,21 @@ def test_a_loss_that_is_held_or_falls_no_faster_than_outputs_grow_is_not(name):
     output, targets, loss = HELD[name]
     assert not is_endless(loss, output, targets)
     assert not is_endless(loss, 100 * output, targets) or name in ("a sum over probabilities",)
+
+
+@pytest.mark.parametrize(
+    ("ids", "width", "made"),
+    [
+        ([0, 0, 1, 1], 2, True),
+        ([0, 0, 1, 1], 1, False),  # of one number nothing lies together
+        ([0, 1, 2, 2], 2, False),  # most have nobody to lie with
+        ([0, 0, 0, 0], 2, False),
+    ],
+)
+def test_embeddings_are_made_up_where_several_samples_are_of_each_class(ids, width, made):
+    pairs = _together_and_apart(torch.zeros(4, width), torch.tensor(ids))
+    assert bool(pairs) == made
+    for together, apart in pairs:
+        assert torch.equal(together.sort(0).values, apart.sort(0).values)
+        near = torch.cdist(together, together)
+        assert near[0, 1] < near[0, 2]
