@@ -212,13 +212,13 @@ class Comparisons:
     def _paired(self, where: Line | None, out: Tensor, targets: Tensor) -> None:
         """Whether what is told to belong together is no nearer than what is not."""
         m = len(out)
-        if out.shape[1] != m or m < LEAST or len(targets.unique()) != m or where in self.run.pairs:
+        square = out.shape[1] == m and m >= LEAST and m % 2 == 0
+        if not square or len(targets.unique()) != m or where in self.run.pairs:
             return
         at = torch.arange(m, device=targets.device)
         if bool((targets == at).any()):  # of two sides that have nothing to do with one another
             return
         others = {m // 2: (at + m // 2) % m, 1: at ^ 1}
-        others = {k: other for k, other in others.items() if m % 2 == 0}
         measures = [out.detach().double()]
         same = [x for x in self._inputs if x.shape[1] == self._inputs[-1].shape[1]]
         x = torch.cat(same)[-m:].double() if same else out.new_zeros(0)
@@ -227,9 +227,8 @@ class Comparisons:
         found = [
             (*max((_nearer(near, other), k) for k, other in others.items()), _nearer(near, targets))
             for near in measures
-            if others
         ]
-        self.run.pairs[where] = max(found, default=(0.0, 0, 0.0))
+        self.run.pairs[where] = max(found)
 
 
 def _nearer(near: Tensor, other: Tensor) -> float:

@@ -601,31 +601,6 @@ class SharperScores(Intervention):
 
 
 @dataclass
-class HeavierTerm(Intervention):
-    """A loss of torch counts more beside what is added to it, and tells what that is good for."""
-
-    term: Any = None
-    factor: float = 1.0
-
-    def __post_init__(self) -> None:
-        self.name = f"{self.term[0]} x {self.factor:.1g}"
-        self.says = f"the gradient of `{self.term[0]}` times {self.factor:.1g} beside the rest"
-
-    def judged_by(self) -> Any:
-        return self.term
-
-    def compared(self, name: str, place: Any, loss: Tensor) -> None:
-        if (name, place) == self.term and loss.requires_grad:
-            loss.register_hook(lambda g: g * self.factor)
-
-    def before_step(self, optimizer: Optimizer) -> None:
-        for group in optimizer.param_groups:  # no step is longer for it
-            for p in group["params"]:
-                if p.grad is not None:
-                    p.grad /= self.factor
-
-
-@dataclass
 class StandardisedInputs(Intervention):
     """Inputs of the first call decide shift and scale of all."""
 
@@ -672,6 +647,24 @@ class LighterTerm(Intervention):
     def compared(self, name: str, place: Any, loss: Tensor) -> None:
         if (name, place) == self.term and loss.requires_grad:
             loss.register_hook(lambda g: g * self.factor)
+
+
+@dataclass
+class HeavierTerm(LighterTerm):
+    """A loss of torch counts more beside what is added to it, and tells what that is good for."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.says += " beside the rest"
+
+    def judged_by(self) -> Any:
+        return self.term
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:  # no step is longer for it
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.grad /= self.factor
 
 
 @dataclass

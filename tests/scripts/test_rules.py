@@ -113,6 +113,7 @@ DEALT = """\
         k = torch.randperm(256)[:16]
         x, y = X[k], Y[k]
 """
+ENCODED = "[tokens(ids[:, k].flip(0)) for k in range(3)]; "
 BINARY = (
     "nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], y.float(), "
     "pos_weight=torch.tensor({}))"
@@ -131,6 +132,8 @@ MORE = (  # what another rule tells by the same name
     ("repeated-draws", (LOADER, "    for k in range(16):\n" + DEALT)),
     ("rewritten-data", (LOADER, PARTS.format(".sub_(0.5).div_(2)"))),
     ("copied-targets", (SETUP, WORDS), ("loss = " + LOSS, DECODED.format("ids"))),
+    # behind an encoder that is called place by place, too
+    ("copied-targets", (SETUP, WORDS), ("loss = " + LOSS, ENCODED + DECODED.format("ids"))),
     ("reversed-class-weights", RARE, (LOSS, BINARY.format(0.3))),
 )
 
@@ -406,3 +409,15 @@ def test_of_two_draws_alike_one_is_an_index_and_one_goes_in(most, drawn):
     loss = "nn.functional.cross_entropy(model(X[k] + 0 * t[:, None]), Y[k])"
     seen = run(code(("loss = " + LOSS, twice + loss)))
     assert (seen.draws.total() > 0) == drawn
+
+
+ODD = """\
+z = nn.functional.normalize(model(torch.cat([x, x])[:31]))
+        z = (z @ z.T / 0.2).masked_fill(torch.eye(31, dtype=torch.bool), -torch.inf)
+        loss = nn.functional.cross_entropy(z, (torch.arange(31) + 1) % 31)"""
+
+
+def test_rows_of_an_odd_number_are_no_two_views():
+    seen = run(code(("loss = " + LOSS, ODD)))
+    assert seen.narrow
+    assert seen.pairs == {}
