@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 import torch
 from models_zoo import MODELS
-from test_left_as_found import DOORS
+from test_left_as_found import targets_for
+from twin_doors import DOORS, parted
 
 HERE = Path(__file__).parent
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
@@ -31,6 +32,12 @@ DRAWN = {  # every door, each with a model that goes through much of it
     "language-model-tied": "profile with targets,theorems,assess,look,loss surface,loss line",
     "batchnorm-train": "curvature,landscape,compare,trial,layer rates,watch",
     "dropout": "profile,treat",
+}
+# numbers are drawn otherwise there, and rounded otherwise where a training goes on for long
+DRAWN_ON_GPU = {k: v for k, v in DRAWN.items() if k != "dropout"} | {
+    "lstm": "every view,watch,bottleneck,assess,curvature",
+    "gru": "profile with targets,watch,look",
+    "lstm-bidirectional": "profile with targets",
 }
 
 
@@ -73,11 +80,28 @@ def test_doors_give_the_same_on_a_second_device(twin):
 
 
 def test_every_door_is_drawn():
-    assert {d for doors in DRAWN.values() for d in doors.split(",")} == {*DOORS, "watch"}
+    assert {d for doors in DRAWN.values() for d in doors.split(",")} == {*DOORS}
+
+
+@pytest.mark.parametrize("door", [d for d in DOORS if d != "what if"])
+def test_doors_make_what_they_need_wherever_tensors_are_made_by_default(door):
+    def found():
+        net, x = MODELS["relu-mlp"]()
+        y = targets_for(net, x)
+        return lambda: DOORS[door](net, x, y)
+
+    expected, again = found()(), found()
+    with torch.device("meta"):
+        assert parted(expected, again()) == []
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_doors_give_the_same_on_a_gpu():
+    assert differences("cuda", DRAWN_ON_GPU) == []
 
 
 @pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("model", sorted(set(MODELS) - OWN_KERNELS))
 def test_every_door_gives_the_same_of_every_model(twin, model):
-    assert differences(twin, {model: ",".join([*DOORS, "watch"])}) == []
+    assert differences(twin, {model: ",".join(DOORS)}) == []

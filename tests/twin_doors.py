@@ -1,6 +1,7 @@
 """Every door on a second device, in a process of its own: what came out, as lines of JSON.
 
 python tests/twin_doors.py FOLDER MODEL DOORS MODEL DOORS ...     # names of doors, with commas
+python tests/twin_doors.py cuda MODEL DOORS ...                   # on a GPU, where there is one
 
 Each model is measured on the CPU, on the device with its data, and there with data on the CPU. A
 line holds what differs: an error, a number, anything that was not left as it was found.
@@ -65,6 +66,7 @@ DOORS = {**EVERY, "watch": _watched}
 NEAR = 1e-4  # of float32: fused kernels round otherwise
 APART = 1e-5  # of what is zero but for rounding
 CLOCK = ("seconds", "minutes", "started", "text")  # of another run these are others
+GPU = sys.argv[1:2] == ["cuda"]
 PLACES = {"all there": (True, True), "data here": (True, False)}
 
 
@@ -111,7 +113,10 @@ def went(door, net, x, y):
     """What came out of a door, or the error; and what was not left as it was."""
     before = fingerprint(model=net, batch=x, targets=y)
     around, drawn = process(), torch.get_rng_state()
-    torch.ops.twin.set_rng_state(drawn)  # so that dropout falls on the same
+    if not GPU:
+        torch.ops.twin.set_rng_state(drawn)  # so that dropout falls on the same
+    device = torch.get_device_module(twin_device.NAME)
+    there = device.get_rng_state()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -121,7 +126,7 @@ def went(door, net, x, y):
     now = process()
     moved = differences(before, fingerprint(model=net, batch=x, targets=y))
     moved += [k for k in around if around[k] != now[k]]
-    moved += ["the device's random state"] * (not torch.equal(drawn, torch.ops.twin.rng_state()))
+    moved += ["the device's random state"] * (not torch.equal(there, device.get_rng_state()))
     return found, [str(m) for m in moved]
 
 
@@ -152,7 +157,12 @@ def rows(name, doors):
 
 
 if __name__ == "__main__":
-    twin_device.start(Path(sys.argv[1]))
+    if GPU:
+        twin_device.NAME = "cuda"
+        torch.backends.cudnn.allow_tf32 = False  # which keeps three digits
+        torch.cuda.init()
+    else:
+        twin_device.start(Path(sys.argv[1]))
     torch.set_num_threads(1)
     for model, names_of_doors in zip(sys.argv[2::2], sys.argv[3::2], strict=True):
         for line in rows(model, names_of_doors.split(",")):

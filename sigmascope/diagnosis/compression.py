@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
-from sigmascope.probes.execution import Call, called, duplicate, module_name, still
+from sigmascope.probes.execution import Call, called, duplicate, module_name, on_cpu, still
 from sigmascope.probes.samples import Batch, as_tensor, chosen, sample_count
 from sigmascope.records import Estimate, Shown
 
@@ -332,6 +332,7 @@ class Compression(Shown):
         return "\n".join(_line(name, self.model.get_submodule(name)) for name in names)
 
 
+@on_cpu()
 def compression(
     model: nn.Module,
     batch: Batch,

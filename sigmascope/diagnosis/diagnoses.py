@@ -25,7 +25,7 @@ from sigmascope.diagnosis.rules.sequences import COUNTED
 from sigmascope.diagnosis.trainability.model import foretold, not_foretold
 from sigmascope.diagnosis.training import TrainingSamples, training_items
 from sigmascope.gate import Budget, Refusal
-from sigmascope.probes.execution import as_found
+from sigmascope.probes.execution import as_found, on_cpu
 from sigmascope.probes.samples import prepared
 from sigmascope.records import Estimate, Finding, Item, Profile, Reading, Shown, Skipped
 
@@ -104,6 +104,7 @@ class Diagnosis(Shown):
         return Shown.__reduce__(replace(self, program=None))
 
 
+@on_cpu()
 def diagnose(
     program: Any,
     data: Any = None,

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import Operator, extreme_eigenvalues
 from sigmascope.probes import Subject
+from sigmascope.probes.execution import on_cpu
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Estimate
 
@@ -17,6 +18,7 @@ ROUGH, FINE = (8, 1e-1), (32, 1e-9)
 REST = "(rest)"
 
 
+@on_cpu()
 def layer_rates(
     model: nn.Module,
     batch: Batch,

@@ -20,7 +20,7 @@ from sigmascope.diagnosis.remedies.catalogue import (
 from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.model import FITTING, foretold, probability
 from sigmascope.gate import Budget, Refusal
-from sigmascope.probes.execution import called, duplicate, in_words, still
+from sigmascope.probes.execution import called, duplicate, in_words, on_cpu, still
 from sigmascope.probes.samples import Batch, as_tensor
 from sigmascope.records import Finding, Profile, Shown
 from sigmascope.survey import Progress
@@ -100,6 +100,7 @@ class Treatment(Shown):
         return torch.equal(a, b)
 
 
+@on_cpu()
 def treat(
     model: nn.Module,
     batch: Batch,
@@ -137,6 +138,7 @@ def treat(
     return Treatment(remedy, changed, before, after, judge(before), judge(after))
 
 
+@on_cpu()
 def trial(
     model: nn.Module,
     batch: Batch,
@@ -191,6 +193,7 @@ def trial(
     return ranked(found), declined
 
 
+@on_cpu()
 def assess(
     model: nn.Module,
     batch: Batch,

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from sigmascope import gate
 from sigmascope.gate import Refusal, printable, trim
+from sigmascope.probes.execution import on_cpu
 from sigmascope.quantities import SCAN
 from sigmascope.records import Layer, Reading, Skipped
 from sigmascope.records.scans import Matrix, Scan, ScanPlan
@@ -324,6 +325,7 @@ Told = Callable[[Matrix, Measured], None]
 Progress = Callable[[str, int, int], None]
 
 
+@on_cpu()
 def scan(
     source: Origin,
     *,

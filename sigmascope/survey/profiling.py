@@ -15,7 +15,7 @@ from sigmascope import gate, products, records
 from sigmascope.gate import Refusal, allowed, size_words
 from sigmascope.linalg.spectra import Work, counted
 from sigmascope.probes import Subject
-from sigmascope.probes.execution import ALONE, apart, as_found, in_words
+from sigmascope.probes.execution import ALONE, apart, as_found, in_words, on_cpu
 from sigmascope.probes.samples import Batch, Loss, chosen, mapped, tensors
 from sigmascope.quantities import ALL, EVERY, View
 from sigmascope.records import Fact, Item, Profile, Reading, SiteSpectrum, Skipped
@@ -108,6 +108,7 @@ def profile_views() -> Mapping[View, ProfileView]:
     return MappingProxyType({view.name: view for view in declared})
 
 
+@on_cpu()
 def profile(
     model: nn.Module,
     batch: Batch,

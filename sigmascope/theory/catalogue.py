@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from sigmascope.probes import Subject
+from sigmascope.probes.execution import on_cpu
 from sigmascope.records import Check
 from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022
 from sigmascope.theory.bounds import Bound, OfFacts, OfModels
@@ -74,12 +75,13 @@ def check(
         raise ValueError(
             f"`only` must name theorems about models, got {unknown}. There are: {', '.join(names)}."
         )
-    return (
-        bound.check()
-        for theorem in theorems
-        if only is None or theorem.name in only
-        for bound in theorem.facts(subject)
-    )
+    asked = (theorem for theorem in theorems if only is None or theorem.name in only)
+    return (found for theorem in asked for found in _checked(theorem, subject))
+
+
+@on_cpu()
+def _checked(theorem: type[OfModels], subject: Subject) -> list[Check]:
+    return [bound.check() for bound in theorem.facts(subject)]
 
 
 def check_chain(chain: ChainStatistics) -> Iterator[Check]:

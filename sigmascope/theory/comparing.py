@@ -11,7 +11,7 @@ from sigmascope import quantities as q
 from sigmascope.gate import Refusal
 from sigmascope.linalg.spectra import spectra
 from sigmascope.probes import Weight, as_matrix
-from sigmascope.probes.execution import plain
+from sigmascope.probes.execution import on_cpu, plain
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Estimate, Profile, Reading, Shown, View
 from sigmascope.survey.changes import Change, changes
@@ -41,6 +41,7 @@ class Comparison(Shown):
     missing: tuple[str, ...]
 
 
+@on_cpu()
 def compare(
     before: State,
     after: State,

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from sigmascope import products
 from sigmascope.gate import Refusal, printable
+from sigmascope.probes.execution import on_cpu
 from sigmascope.quantities import View
 from sigmascope.records import Skipped
 from sigmascope.survey.profiling import wanted_views
@@ -387,7 +388,8 @@ class Scheduler:
             return None
         start = self._clock()
         try:
-            return ask(*args)
+            with on_cpu():
+                return ask(*args)
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
             self._drop(probe, f"{type(error).__name__}: {error}")
             return None

@@ -21,6 +21,7 @@ from torch.utils.hooks import RemovableHandle
 
 from sigmascope import quantities as q
 from sigmascope.gate import Closing
+from sigmascope.probes.execution import on_cpu
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Finding, Skipped
 from sigmascope.watching.alarms import Alarms
@@ -91,6 +92,7 @@ class Watch(Closing):
         (20, ())
     """
 
+    @on_cpu()
     def __init__(
         self,
         model: nn.Module,
@@ -140,6 +142,7 @@ class Watch(Closing):
         self._handles = list[RemovableHandle]()
         self._open()
 
+    @on_cpu()
     def step(self, loss: float | Tensor | None = None) -> tuple[Finding, ...]:
         """Hand in the loss of a step, and hear what was found since the last call.
 
@@ -175,6 +178,7 @@ class Watch(Closing):
         buckets = self._scheduler.buckets
         return (buckets.spent + self._filing.spent) / buckets.trained if buckets.trained else 0.0
 
+    @on_cpu()
     def drifts(self) -> tuple[Any, ...]:
         """With the view `"balances"`, each balance with its drift and a verdict; else none.
 
@@ -226,6 +230,7 @@ class Watch(Closing):
             with torch.no_grad():
                 self._scheduler.stepped(optimizer)
 
+    @on_cpu()
     def _turn(self) -> None:
         """The last optimizer has stepped, and something is due."""
         removed(self._handles)  # here no list is gone through in which one of them is

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from operator import is_
+from pathlib import Path
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -33,6 +34,8 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules import module as hooks_of_all
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.overrides import TorchFunctionMode
+from torch.utils import _device as device_defaults
 from torch.utils.hooks import RemovableHandle
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -49,6 +52,9 @@ if TYPE_CHECKING:
 #
 # The file has no name, so that nothing is left of it whatever ends the process. It is written and
 # read by pieces: no more than one of them is in memory.
+
+
+PACKAGE = str(Path(__file__).parents[2])
 
 
 LARGE = 2**20  # bytes of a tensor that is worth a place in a file
@@ -706,11 +712,14 @@ def _hooks(found: dict[Any, Any]) -> Undo:
 
 
 def _default_device() -> Undo:
-    # torch.get_default_device would not tell a default from a device that was set
-    get = lambda: getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
-    before = get()
+    before = _default()
     to = None if before is None else before.device
-    return lambda: None if get() is before else torch.set_default_device(to)
+    return lambda: None if _default() is before else torch.set_default_device(to)
+
+
+def _default() -> Any:
+    # torch.get_default_device would not tell a default from a device that was set
+    return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
 
 
 # what is held still belongs to all threads of the process: modes, hooks, random states, flags
@@ -733,11 +742,40 @@ def is_untouched(module: _BatchNorm) -> bool:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Leave random states and settings of the process as they are; one thread at a time."""
+    """Leave random states and settings of the process as they are; one thread at a time.
+
+    What this package makes inside of the block is made on the CPU, whatever `set_default_device`
+    says; what the model makes is not touched.
+    """
     with ALONE, ExitStack() as undo:
         undo.callback(_give_back_settings, settings())
         undo.enter_context(random_states())
+        undo.enter_context(on_cpu())
         yield
+
+
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Make tensors of this package's own on the CPU, where another device is the default.
+
+    Its code names a device wherever it means another one. A context, and a decorator of doors.
+    """
+    with nullcontext() if torch.get_default_device().type == "cpu" else _OwnOnCpu():
+        yield
+
+
+class _OwnOnCpu(TorchFunctionMode):
+    """Answers for the default device where a function that makes a tensor is called from here."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        named = kwargs or {}
+        own = sys._getframe(1).f_code.co_filename.startswith(PACKAGE)
+        if own and func in device_defaults._device_constructors() and "device" not in named:
+            device = args[0].device if args and isinstance(args[0], Tensor) else "cpu"
+            named = {**named, "device": device}
+        return func(*args, **named)
 
 
 @contextmanager

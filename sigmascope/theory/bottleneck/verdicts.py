@@ -12,6 +12,7 @@ from sigmascope import quantities as q
 from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject
+from sigmascope.probes.execution import on_cpu
 from sigmascope.probes.samples import Batch
 from sigmascope.probes.structure import Stack
 from sigmascope.records import Estimate, Shown
@@ -65,6 +66,7 @@ class Bottleneck(Shown):
     says: str
 
 
+@on_cpu()
 def bottleneck(
     model: nn.Module,
     batch: Batch,

@@ -13,7 +13,7 @@ from sigmascope.linalg import condition_number, matrix_rank
 from sigmascope.networks import Activation, activation_layer, is_activation
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Conditioning
-from sigmascope.probes.execution import ALONE, duplicate
+from sigmascope.probes.execution import ALONE, duplicate, on_cpu
 from sigmascope.probes.samples import SQUARED, Batch, Loss, loss_name
 from sigmascope.records import Estimate, Shown, Skipped, Spectrum
 
@@ -69,6 +69,7 @@ class Landscape(Shown):
     loss: str = SQUARED
 
 
+@on_cpu()
 def landscape(
     model: nn.Module,
     batch: Batch,
@@ -166,6 +167,7 @@ def _rate(condition: Estimate) -> Estimate:
 # What a change of design would make of the landscape.
 
 
+@on_cpu()
 def what_if(
     model: nn.Module,
     batch: Batch,

@@ -24,6 +24,7 @@ from sigmascope.linalg.krylov import (
 )
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Curvature, SelfCheck
+from sigmascope.probes.execution import on_cpu
 from sigmascope.probes.samples import SQUARED, Batch, Loss, loss_name
 from sigmascope.records import Estimate, Shown
 
@@ -81,6 +82,7 @@ class Bends(Shown):
     loss: str = SQUARED
 
 
+@on_cpu()
 def curvature(
     model: nn.Module,
     batch: Batch,

@@ -12,7 +12,7 @@ from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Direction, losses_at
-from sigmascope.probes.execution import duplicate, require_real
+from sigmascope.probes.execution import duplicate, on_cpu, require_real
 from sigmascope.probes.samples import Batch, Loss, prepared
 from sigmascope.records import Shown
 from sigmascope.theory.piecewise_affine import Partition, partition
@@ -41,6 +41,7 @@ class Surface(Shown):
     losses: Float64[Tensor, "b a"]
 
 
+@on_cpu()
 def loss_surface(
     model: nn.Module,
     batch: Batch,
@@ -97,6 +98,7 @@ def loss_surface(
     return Surface(says, *names, axis, axis, found.reshape(points, points))
 
 
+@on_cpu()
 def loss_line(
     model: nn.Module,
     other: Mapping[str, Tensor],
@@ -212,6 +214,7 @@ class Regions(Shown):
     half: float
 
 
+@on_cpu()
 def input_regions(
     model: nn.Module, batch: Batch, *, samples: tuple[int, int, int] = (0, 1, 2)
 ) -> Regions:

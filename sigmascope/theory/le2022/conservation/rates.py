@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from sigmascope.probes import Subject
+from sigmascope.probes.execution import on_cpu
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.probes.trial_gradients import Pull, trial_gradients
 from sigmascope.records import Assumption, Estimate, Shown
@@ -225,6 +226,7 @@ def invariants(
     return conserved(model, example, targets=targets, loss=loss).invariants
 
 
+@on_cpu()
 def conserved(
     model: nn.Module, example: Batch, *, targets: Any = None, loss: Loss | None = None
 ) -> Conserved:
