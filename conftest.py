@@ -1,6 +1,6 @@
-"""Shapes that modules annotate are checked, with all other types in them, where tests call them.
+"""Shapes that functions annotate are checked, with all other types in them, where tests call them.
 
-Of modules that annotate none pyright says as much, and to check them too takes as long as all
+Of functions that annotate none pyright says as much, and to check them too takes as long as all
 tests: `make slow` does, by the option `--jaxtyping-packages`.
 """
 
@@ -17,19 +17,26 @@ ROOT = Path(__file__).parent
 
 
 class Transformer(_import_hook.JaxtypingTransformer):
-    """Leaves a function inside another alone, unless it annotates a shape of its own.
+    """Leaves alone what annotates no shape itself: pyright says as much of it, and takes no time.
 
-    It is made anew in each call of the outer one, and so would be its checks, which are compiled:
-    that took three quarters of the time of a training.
+    Above all a function inside another, which is made anew in each call of the outer one, as its
+    checks would be.
     """
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
         """Checks of a function, if it gets any."""
-        inside = any(isinstance(p, ast.FunctionDef | ast.AsyncFunctionDef) for p in self._parents)
-        if inside and "[Tensor, " not in ast.unparse(node):
-            self.generic_visit(node)
-            return node
-        return super().visit_FunctionDef(node)
+        if "[Tensor, " in ast.unparse(node):
+            return super().visit_FunctionDef(node)
+        self.generic_visit(node)
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        """Checks of the fields of a class, if they get any."""
+        fields = [part for part in node.body if isinstance(part, ast.AnnAssign)]
+        if any("[Tensor, " in ast.unparse(part) for part in fields):
+            return super().visit_ClassDef(node)
+        self.generic_visit(node)
+        return node
 
 
 def annotated() -> list[str]:
