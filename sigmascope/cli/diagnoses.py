@@ -165,7 +165,7 @@ def _script(
     if html is not None:
         wrote(script_page(found, html))
     if write is not None:
-        changed = first_change(found.run, found.findings)
+        changed = first_change(found.run, [f for f in found.findings if f.name in found.diffs])
         if changed is None:
             note("Nothing was written: no finding has lines to change.")
         else:

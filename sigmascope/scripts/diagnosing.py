@@ -58,7 +58,7 @@ from sigmascope.scripts.interventions import (
     StandardisedInputs,
     Unfrozen,
 )
-from sigmascope.scripts.patches import diffs_of
+from sigmascope.scripts.patches import Change, changes_of, diff_of
 from sigmascope.scripts.rules import (
     CURES,
     DRAWN_TWICE,
@@ -249,6 +249,7 @@ def diagnose_script(
         budget = seconds / 4
         whole = {"network": budget, "output": output}
         first = runner.run(Job(script, steps, budget, seconds / 6, seconds / 2, **whole))
+        fault = _fault(runner, script, first)
         _require_trained(first, script)
         tell("what is changed", 1, 3)
         first.run.broken = _origin(runner, script, first.run, budget)
@@ -258,8 +259,9 @@ def diagnose_script(
         late = {f.name for f in own} - early
         found = [*own, *first.findings]
         attempts = bench.tried(_asked(first, found, late)) if first.run.steps >= FEW else {}
+        findings = tuple(_judged(found, attempts, first.run))
+        diffs = bench.checked(changes_of(first.run, findings))
         tell("done", 3, 3)
-    findings = tuple(_judged(found, attempts, first.run))
     unread = (f"network and task: {first.unread}",) if first.unread else ()
     if first.run.steps < FEW:
         late = (f"habits of the loop, for it made {first.run.steps} steps",)
@@ -270,10 +272,31 @@ def diagnose_script(
         first.run,
         findings,
         tuple(sorted(bench.attempts, key=lambda a: -a.avoided.value)),
-        (*unread, *late),
+        (*fault, *unread, *late),
         tuple(bench.untried),
-        diffs_of(first.run, findings),
+        diffs,
     )
+
+
+def _fault(runner: Runner, script: Script, first: Outcome) -> tuple[str, ...]:
+    """An error that came through this package, and does not come where nothing is watched.
+
+    Raises:
+        RuntimeError: If it came before anything was trained.
+    """
+    run = first.run
+    if run.error is None or not run.crossed:
+        return ()
+    allowed = 2 * run.seconds + AHEAD
+    bare = Job(script, 1, 0.0, start=allowed, output="/dev/null", bare=True)
+    again = runner.run(bare).run.error
+    if again is not None and again[0] == run.error[0]:
+        return ()
+    kind, says, _ = run.error
+    if not run.steps:
+        raise RuntimeError(f"{kind} at {run.crossed}, while {script.name} was watched: {says}")
+    run.error = None
+    return (f"what comes later: {kind} of sigmascope's own at {run.crossed} ended it",)
 
 
 def _origin(runner: Runner, script: Script, run: ScriptRun, budget: float) -> BrokenSeen | None:
@@ -489,6 +512,19 @@ class _Bench:
             self.attempts.append(attempt)
             if name:
                 found.setdefault(name, []).append(attempt)
+        return found
+
+    def checked(self, changes: Mapping[str, Change]) -> dict[str, str]:
+        """Diffs, without those of the script's file with which it does not run any more."""
+        found = dict[str, str]()
+        for name, change in changes.items():
+            own, here = self._whole, str(change[0].resolve()) == self._script.target
+            if here and own.error is None and not self._late(1, long=False):
+                job = Job(self._script, FEW, self._budget, start=self._budget * 2)
+                run = self._runner.run(replace(job, source="".join(change[2]), output="/dev/null"))
+                if run.run.error is not None:
+                    continue
+            found[name] = diff_of(change)
         return found
 
     def _attempt(self, one: Intervention, *, long: bool) -> Attempt:

@@ -8,6 +8,7 @@ straight-through or surrogate gradient).
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -94,7 +95,8 @@ def _derived(function: Any, args: Sequence[Any]) -> list[Tensor] | None:
         if not out or as_it_is:
             return None
         g = torch.Generator().manual_seed(0)
-        along = [torch.randn(t.shape, generator=g, dtype=t.dtype) for t in out]
+        draw = partial(torch.randn, generator=g, device="cpu")
+        along = [draw(t.shape, dtype=t.dtype).to(t.device) for t in out]
         found = torch.autograd.grad(out, asked, along, allow_unused=True)
     pairs = zip(found, asked, strict=True)
     return [torch.zeros_like(a) if made is None else made for made, a in pairs]

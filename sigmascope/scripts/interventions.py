@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
+from sigmascope.gate import random_states
 from sigmascope.probes.samples import mapped, tensors
 from sigmascope.scripts.comparisons import is_edges, largest_score
 
@@ -209,8 +210,7 @@ class Redrawn(Intervention):
         if id(module) in self._known:
             return
         self._known.add(id(module))
-        with torch.random.fork_rng(devices=()):  # the script's own numbers stay as they are
-            torch.manual_seed(0)
+        with random_states(seed=0):  # the script's own numbers stay as they are
             for part in module.modules():
                 draw = getattr(part, "reset_parameters", None)
                 if callable(draw):
@@ -488,7 +488,7 @@ class Shuffled(Intervention):
     def iterated(self, loader: DataLoader) -> None:
         batches = getattr(loader, "batch_sampler", None)
         if isinstance(getattr(batches, "sampler", None), SequentialSampler):
-            g = torch.Generator().manual_seed(0)
+            g = torch.Generator(torch.get_default_device()).manual_seed(0)
             batches.sampler = RandomSampler(loader.dataset, generator=g)  # pyright: ignore
 
 

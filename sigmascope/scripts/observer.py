@@ -702,6 +702,7 @@ class Observer(Closing):
     def _looked_at(self, loss: Tensor | None, where: Line | None) -> None:
         if loss is None or loss.numel() != 1:
             return
+        loss = self._before_scale(loss)
         seen = self.run.losses.setdefault(where, LossSeen(where))
         self._pending.append((seen, loss.detach().clone()))
         seen.leaves += loss.grad_fn is None
@@ -719,9 +720,7 @@ class Observer(Closing):
 
     def _record(self, loss: Tensor, where: Line | None) -> None:
         """Keep the step that led to a loss, and the batches of others that are like it."""
-        recorder = self._recorder
-        if self._unscaled is not None and self._unscaled[0]() is loss:
-            loss = self._unscaled[1]
+        recorder, loss = self._recorder, self._before_scale(loss)
         known = self._recorded.get(where)
         if self._copies and (known is None or len(known.batches) < KEPT):
             with suppress(Exception):  # nothing that is watched may stop training
@@ -734,6 +733,11 @@ class Observer(Closing):
                     self._recorded[where], step.inside = step, self._inside
         self._unscaled = None
         recorder.forget()
+
+    def _before_scale(self, loss: Tensor) -> Tensor:
+        """A loss as it was before a scaler made it larger, by a factor that changes in time."""
+        known = self._unscaled
+        return known[1] if known is not None and known[0]() is loss else loss
 
     def _scaled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         found = own(*args, **named)

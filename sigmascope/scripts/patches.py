@@ -51,7 +51,7 @@ from sigmascope.scripts.rules import (
     ZEROED_BEFORE_STEP,
     ZEROED_BETWEEN_BATCHES,
 )
-from sigmascope.scripts.seen import Line, ScriptRun
+from sigmascope.scripts.seen import Line, OptimizerSeen, ScriptRun
 
 STEP = re.compile(r"^([A-Za-z_][\w.\[\]'\"]*)\.step\(")
 ZERO = re.compile(r"[\w.]+\.zero_grad\(.*\)")
@@ -64,14 +64,14 @@ Lines = list[str]
 Change = tuple[Path, Lines, Lines]
 
 
-def diffs_of(run: ScriptRun, findings: Sequence[Finding]) -> dict[str, str]:
-    """A diff for each finding whose lines are known.
+def changes_of(run: ScriptRun, findings: Sequence[Finding]) -> dict[str, Change]:
+    """The lines to change for each finding of which they are known.
 
     Args:
         run: Where it was found.
         findings: What was found.
     """
-    return {name: _diff(*change) for name, change in _changes(run, findings)}
+    return dict(_changes(run, findings))
 
 
 def first_change(run: ScriptRun, findings: Sequence[Finding]) -> str | None:
@@ -127,7 +127,13 @@ def _is_python(lines: Lines) -> bool:
     return True
 
 
-def _diff(file: Path, before: Lines, after: Lines) -> str:
+def diff_of(change: Change) -> str:
+    """A unified diff.
+
+    Args:
+        change: The file, its lines, and those in their place.
+    """
+    file, before, after = change
     name = file.name
     lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}", n=2)
     return "".join(lines)
@@ -148,10 +154,23 @@ def _zero_grad(run: ScriptRun, _: Finding) -> Change | None:
     main = next((o for o in run.optimizers if o.old), None)
     if main is None or main.backward is None or main.place is None:
         return None
-    called = STEP.match(main.place.text)
-    if called is None or main.place.file != main.backward.file:
+    name = _name_of(main)
+    if name is None or main.place.file != main.backward.file:
         return None
-    return _put(main.backward, f"{called[1]}.zero_grad()", behind=False)
+    return _put(main.backward, f"{name}.zero_grad()", behind=False)
+
+
+def _name_of(o: OptimizerSeen) -> str | None:
+    """Of an optimizer in the line where it steps, or where a scaler is told to step it."""
+    called = STEP.match(o.place.text) if o.place else None
+    if o.place is None or called is None:
+        return None
+    given = re.match(r"\s*([\w.\[\]]+)\s*[,)]", o.place.text[called.end() :])
+    made = ASSIGNED.match(o.made.text) if o.made else None
+    names = [called[1], *([given[1]] if given else [])]
+    if made and made[1] in names:
+        return made[1]
+    return names[-1] if "scaler" in called[1].lower() else called[1]
 
 
 def _moved(read: tuple[Path, Lines], what: int, before: int, like: int = 0) -> Change:

@@ -848,8 +848,12 @@ class _Slicing:
         return slot
 
     def _gather(self) -> None:
-        """Several tensors that were made of a single one of the batch, as masks of labels."""
-        made = {s: key for key, s in self.slots.items() if s in self.batch and key[1] >= 0}
+        """Several tensors that the loss reads, made of one of the batch, as masks of labels."""
+        order = sorted(self.needed)
+        inner = self._inner(order) | {k for k in order if self.heard[k].module is not None}
+        fed = {self._slot(t, k) for k in inner for t in self.heard[k].given}
+        own = {s: key for key, s in self.slots.items() if s in self.batch and s not in fed}
+        made = {s: key for s, key in own.items() if key[1] >= 0}
         roots = {s: self._roots(k) for s, (_, k) in made.items() if not self._is_read(k)}
         alone = {s: next(iter(found)) for s, found in roots.items() if len(found) == 1}
         for root in {r for r in alone.values() if r and [*alone.values()].count(r) > 1}:
@@ -1002,7 +1006,8 @@ def mark_of(x: Tensor) -> tuple[torch.Size, float]:
     for dim in range(x.ndim):  # nothing large is copied
         first = first.narrow(dim, 0, min(x.shape[dim], FIRST if x.ndim == 1 else FEW_OF_EACH))
     first = first.reshape(-1).double().cpu()
-    return x.shape, float(first @ torch.arange(1.0, len(first) + 1, dtype=torch.float64))
+    places = torch.arange(1.0, len(first) + 1, dtype=torch.float64, device="cpu")
+    return x.shape, float(first @ places)
 
 
 def _cast(found: Any) -> tuple[str, torch.dtype] | None:

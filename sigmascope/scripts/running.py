@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,8 @@ class Job:
         output: File that takes what the script prints; that of this process if not given.
         imports: Modules that are loaded before the script begins; a runner adds what scripts have
             loaded before.
+        source: What is run in the place of what the file holds, if that is changed.
+        bare: Whether nothing is watched, so that what it raises is its own.
     """
 
     script: Script
@@ -103,6 +105,8 @@ class Job:
     traced: int | None = None
     output: str = ""
     imports: tuple[str, ...] = ()
+    source: str = ""
+    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -294,8 +298,8 @@ def run_here(job: Job) -> ScriptRun:
     recorded = job.network > 0
     watch = Observer(**limits, intervention=job.intervention, recorded=recorded, traced=job.traced)
     try:
-        with seeded(job.seed), watch:
-            started(job.script)
+        with seeded(job.seed), contextlib.nullcontext() if job.bare else watch:
+            started(job.script, job.source)
     except Stopped:
         pass
     except SystemExit as error:
@@ -305,21 +309,26 @@ def run_here(job: Job) -> ScriptRun:
         watch.run.stopped = True
     except BaseException as error:  # noqa: BLE001 (theirs, whatever it is: told as theirs)
         watch.run.error = (type(error).__name__, str(error), _theirs(error))
+        watch.run.crossed = "" if job.bare else _crossed(error)
     return watch.run
 
 
-def started(script: Script) -> None:
+def started(script: Script, source: str = "") -> None:
     """Run a script to its end, as Python runs it.
 
     Args:
         script: With its arguments; its folder is not entered.
+        source: In the place of what its file holds.
     """
     before = sys.argv, sys.path[:]
     sys.argv = [script.target, *script.arguments]
     try:
         if script.is_file:
             sys.path.insert(0, str(Path(script.target).resolve().parent))
-            runpy.run_path(script.target, run_name="__main__")
+            if source:
+                _executed(script.target, source)
+            else:
+                runpy.run_path(script.target, run_name="__main__")
         else:
             sys.path.insert(0, str(Path.cwd()))
             runpy.run_module(script.target, run_name="__main__", alter_sys=True)
@@ -327,13 +336,38 @@ def started(script: Script) -> None:
         sys.argv, sys.path[:] = before
 
 
-def _theirs(error: BaseException) -> str:
-    """A traceback without the lines of what runs the script."""
-    own = str(Path(__file__).parent)
+def _executed(target: str, source: str) -> None:
+    """Another text in the place of what a file holds, which is not touched."""
+    main, before = ModuleType("__main__"), sys.modules["__main__"]
+    main.__file__ = target
+    sys.modules["__main__"] = main
+    try:
+        exec(compile(source, target, "exec"), main.__dict__)
+    finally:
+        sys.modules["__main__"] = before
+
+
+OWN = str(Path(__file__).parents[1])
+
+
+def _inside(error: BaseException) -> list[traceback.FrameSummary]:
+    """Where an error came from, without what started the script."""
     frames = traceback.extract_tb(error.__traceback__)
-    inside = [f for f in frames if own not in f.filename and "runpy" not in f.filename]
+    starts = lambda f: f.filename == __file__ or "runpy" in f.filename
+    return [f for f in frames if not starts(f)]
+
+
+def _theirs(error: BaseException) -> str:
+    """A traceback without the lines of what runs and watches the script."""
+    inside = [f for f in _inside(error) if OWN not in f.filename]
     lines = traceback.format_list(inside) + traceback.format_exception_only(error)
     return "".join(lines)
+
+
+def _crossed(error: BaseException) -> str:
+    """The last place of this package that an error came through; empty where there is none."""
+    own = [f for f in _inside(error) if OWN in f.filename]
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 
 @contextlib.contextmanager

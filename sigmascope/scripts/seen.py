@@ -302,6 +302,7 @@ class ScriptRun:
         step_seconds: From one step to the next.
         stopped: Whether it was ended because enough was seen.
         error: What it raised: the name of the class, the message, and its traceback.
+        crossed: The last place of this package that it came through, if any.
         modules: That it calls itself, in the order of their first calls.
         optimizers: In the order of their first steps.
         unstepped: Those that never stepped, and were given gradients.
@@ -380,6 +381,7 @@ class ScriptRun:
     step_seconds: list[float] = field(default_factory=list)
     stopped: bool = False
     error: tuple[str, str, str] | None = None
+    crossed: str = ""
     modules: list[Called] = field(default_factory=list)
     optimizers: list[OptimizerSeen] = field(default_factory=list)
     unstepped: list[OptimizerSeen] = field(default_factory=list)

@@ -13,9 +13,10 @@ from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
 from sigmascope.gate import Refusal
 from sigmascope.records import Estimate
 from sigmascope.scripts import Attempt, diagnose_script
-from sigmascope.scripts.diagnosing import _asked, _judged, _paired
+from sigmascope.scripts.diagnosing import _asked, _Bench, _fault, _judged, _paired
+from sigmascope.scripts.observer import Observer
 from sigmascope.scripts.rules import SORTED_CLASSES
-from sigmascope.scripts.running import Outcome, Runner
+from sigmascope.scripts.running import Job, Outcome, Runner, Script, run_here
 from sigmascope.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
 from tests.scripts.loops import FAULTY, code
 
@@ -420,3 +421,61 @@ def test_what_is_frozen_is_no_fault_of_a_script_that_learns():
         run = ScriptRun(steps=40, losses={None: LossSeen(None, [1.0] * 8 + [last] * 32)})
         told = _judged([found], {FROZEN_LAYER.name: [one]}, run)
         assert [f.severity for f in told] == [severity]
+
+
+class Bare:
+    """A runner in which every script ends in the same way."""
+
+    def __init__(self, error=None):
+        self.error, self.jobs = error, []
+
+    def run(self, job):
+        self.jobs.append(job)
+        return Outcome(ScriptRun(error=self.error))
+
+
+def raised_by_us(tmp_path, monkeypatch, *, at):
+    """What comes of a script where an observer fails at a step."""
+    own = Observer._looked_at
+
+    def fails(self, *args):
+        if self.run.steps >= at:
+            raise RuntimeError("a tensor of an odd kind")
+        return own(self, *args)
+
+    monkeypatch.setattr(Observer, "_looked_at", fails)
+    (tmp_path / "train.py").write_text(code())
+    script = Script(str(tmp_path / "train.py"))
+    return script, Outcome(run_here(Job(script, 12, 20)))
+
+
+@pytest.mark.parametrize("at", [0, 5])
+def test_an_error_of_our_own_is_not_told_as_the_script_s(tmp_path, monkeypatch, at):
+    script, first = raised_by_us(tmp_path, monkeypatch, at=at)
+    assert first.run.crossed.startswith("observer.py:")
+    bare = Bare()
+    if at:
+        (told,) = _fault(bare, script, first)
+        assert first.run.crossed in told
+        assert first.run.error is None
+    else:
+        with pytest.raises(RuntimeError, match="odd kind"):
+            _fault(bare, script, first)
+    assert [job.bare for job in bare.jobs] == [True]
+
+
+def test_an_error_that_comes_without_us_too_is_the_script_s(tmp_path, monkeypatch):
+    script, first = raised_by_us(tmp_path, monkeypatch, at=5)
+    assert _fault(Bare(first.run.error), script, first) == ()
+    assert first.run.error is not None
+
+
+@pytest.mark.parametrize("error", [None, ("AttributeError", "no such name", "")])
+def test_lines_with_which_a_script_ends_are_not_shown(tmp_path, error):
+    (tmp_path / "train.py").write_text(code())
+    script, bare = Script(str(tmp_path / "train.py")), Bare(error)
+    bench = _Bench(bare, script, Outcome(ScriptRun(steps=9, seconds=1.0)), 9, 1.0, math.inf, 3)
+    before = code().splitlines(keepends=True)
+    made = {"it": (tmp_path / "train.py", before, [*before, "opt.zero()\n"])}
+    assert list(bench.checked(made)) == ([] if error else ["it"])
+    assert bare.jobs[0].source == code() + "opt.zero()\n"

@@ -91,8 +91,10 @@ def test_what_happens_in_a_step_is_seen():
     assert found.loss.values[-1] < found.loss.values[0]
 
 
-def test_losses_are_those_that_the_script_has():
-    text = code().replace("loss.backward()", "losses.append(loss.item()); loss.backward()")
+@pytest.mark.parametrize("changes", [(), HEALTHY["autocast and scaler"]])
+def test_losses_are_those_that_the_script_has(changes):
+    """Whatever a scaler makes of them."""
+    text = code(*changes).replace("opt.zero_grad()", "opt.zero_grad(); losses.append(loss.item())")
     losses = []
     with torch.random.fork_rng(), Observer() as watching:
         exec(compile(text, "<loop>", "exec"), {"losses": losses})

@@ -13,10 +13,10 @@ from sigmascope.diagnosis.rules.training import (
     STRONG_WEIGHT_DECAY,
 )
 from sigmascope.records import Estimate, Reading
-from sigmascope.scripts.patches import diffs_of, first_change
+from sigmascope.scripts.patches import changes_of, diff_of, first_change
 from sigmascope.scripts.rules import SORTED_CLASSES, found_in
 from sigmascope.scripts.running import Job, Script, run_here
-from tests.scripts.loops import FAULTY, LAST, LOSS, SETUP, STEP, code
+from tests.scripts.loops import BACK, FAULTY, LAST, LOSS, SCALED, SETUP, STEP, ZERO, code
 
 CHANGED = (
     "gradients-not-zeroed",
@@ -79,16 +79,26 @@ def test_the_changed_script_has_it_no_more(name, tmp_path):
     run = ran(tmp_path / "train.py")
     found = found_in(run)
     assert name in {f.name for f in found}
-    assert set(diffs_of(run, found)) == {name}
+    assert set(changes_of(run, found)) == {name}
     (tmp_path / "cured.py").write_text(first_change(run, found))
     assert found_in(ran(tmp_path / "cured.py")) == ()
     assert (tmp_path / "train.py").read_text() == code(*FAULTY[name])
 
 
+@pytest.mark.parametrize("name", ["scaler", "grad_scaler", "amp"])
+def test_gradients_of_an_optimizer_that_a_scaler_steps_are_emptied_by_their_own(name, tmp_path):
+    steps = SCALED.replace("scaler", name)
+    made = (SETUP, f"{name} = torch.amp.GradScaler('cpu')")
+    text = code(made, (STEP, steps), (BACK, ""), (ZERO, ""))
+    (tmp_path / "train.py").write_text(text)
+    run = ran(tmp_path / "train.py")
+    assert "            opt.zero_grad()\n".strip() in first_change(run, found_in(run))
+
+
 def test_where_no_line_is_known_nothing_is_written(tmp_path):
     (tmp_path / "train.py").write_text(code(*FAULTY["rebuilt-loss"]))
     run = ran(tmp_path / "train.py")
-    assert diffs_of(run, found_in(run)) == {}
+    assert changes_of(run, found_in(run)) == {}
     assert first_change(run, found_in(run)) is None
 
 
@@ -120,11 +130,11 @@ def lines_of(text, tmp_path, findings=None):
     """The lines that are added to a script, for what is found in it or given."""
     (tmp_path / "train.py").write_text(text)
     run = ran(tmp_path / "train.py")
-    diffs = diffs_of(run, found_in(run) if findings is None else findings)
+    changes = changes_of(run, found_in(run) if findings is None else findings)
     return [
         line[1:].strip()
-        for diff in diffs.values()
-        for line in diff.splitlines()
+        for change in changes.values()
+        for line in diff_of(change).splitlines()
         if line.startswith("+") and not line.startswith("+++")
     ]
 

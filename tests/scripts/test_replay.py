@@ -14,11 +14,8 @@ from sigmascope.scripts import replay
 from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.replay import program_of_step
 from sigmascope.scripts.running import program_of_run
-from tests.scripts.loops import HEALTHY, code
+from tests.scripts.loops import HEALTHY, LOADER, LOSS, SETUP, code
 from tests.scripts.test_rules import run
-
-LOSS = "nn.functional.cross_entropy(model(x), y)"
-
 
 MASKS = """\
 z = model(x)
@@ -37,6 +34,15 @@ def test_masks_that_are_made_of_labels_are_part_of_the_loss(long):
     (slot,) = seen.step.targets
     assert seen.step.batches[0][slot].dtype == torch.long
     assert seen.step.batches[0][slot].shape == (16,)
+
+
+def test_inputs_and_targets_that_are_cut_of_what_a_step_has_drawn_are_its_batch():
+    drawn = "s = (torch.randint(0, 8, (16, 1)) + torch.arange(9) * 3) % 8"
+    lost = "nn.functional.cross_entropy(model(s[:, :-1].float()), s[:, 1] % 2)"
+    program = program_of_run(run(code((SETUP, drawn), (LOADER, f"{LOADER}        {drawn}\n"),
+                                      (LOSS, lost)), recorded=True))  # fmt: skip
+    inputs, targets = program.data
+    assert (inputs.shape[1:], targets.shape[1:]) == ((8,), ())
 
 
 CAST = """\
@@ -386,6 +392,8 @@ def test_a_batch_is_known_again_by_its_first_numbers_in_their_order():
     assert mark == replay.mark_of(x.clone()) == replay.mark_of(x.permute(0, 2, 3, 1).movedim(3, 1))
     for other in (x.flip(0), x.flip(1), x.roll(1, 3), x[:10], -x):
         assert replay.mark_of(other) != mark
+    with torch.device("meta"):  # where a script makes its tensors is none of its business
+        assert replay.mark_of(x) == mark
     ids = torch.tensor([[3, 1, 2], [5, 4, 0]])
     assert replay.mark_of(ids) != replay.mark_of(ids.flip(1))
     shape, value = replay.mark_of(torch.eye(4).to_sparse())

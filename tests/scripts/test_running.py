@@ -177,3 +177,17 @@ def test_a_fault_of_ours_is_told_as_ours(runner, tmp_path):
     with pytest.raises(RuntimeError, match="could not be watched"):
         runner.run(replace(job(tmp_path, code()), output=str(tmp_path / "not" / "there")))
     assert runner.run(job(tmp_path, code())).run.steps == 12
+
+
+def test_another_text_is_run_in_the_place_of_a_file_that_stays_as_it_is(runner, tmp_path):
+    beside = "import train\nprint(train.__file__)\n"
+    given = replace(job(tmp_path, beside), source=code(("range(4)", "range(1)")), steps=100)
+    assert runner.run(given).run.steps == 16
+    assert (tmp_path / "train.py").read_text() == beside
+
+
+def test_what_is_not_watched_raises_what_is_its_own(runner, tmp_path):
+    text = code(("        opt.step()\n", "        opt.step()\n        {}['mine']\n"))
+    for bare in (True, False):
+        error = runner.run(replace(job(tmp_path, text), bare=bare)).run.error
+        assert error[:2] == ("KeyError", "'mine'")

@@ -659,6 +659,7 @@ PAIRS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
     (_CUDA.mem_efficient_sdp_enabled, _CUDA.enable_mem_efficient_sdp),
     (_CUDA.math_sdp_enabled, _CUDA.enable_math_sdp),
     (_CUDA.cudnn_sdp_enabled, _CUDA.enable_cudnn_sdp),
+    (torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled),
     (torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled),
     (lambda: torch.is_autocast_enabled("cpu"), lambda on: torch.set_autocast_enabled("cpu", on)),
     (lambda: torch.is_autocast_enabled("cuda"), lambda on: torch.set_autocast_enabled("cuda", on)),
@@ -799,6 +800,9 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
         undo.enter_context(as_found(reach, weights=weights))
         # the fused encoder layer never calls its submodules, so nothing could be observed
         torch.backends.mha.set_fastpath_enabled(False)
+        if any(isinstance(module, nn.RNNBase) for module in model.modules()):
+            # cuDNN derives by recurrent layers in training mode alone, and once
+            torch._C._set_cudnn_enabled(False)
         for module in model.modules():
             if module.training and not isinstance(module, _BatchNorm):
                 module.training = False
