@@ -2,9 +2,9 @@
 
 python -m benchmarks.on_gpu --role faulty --jobs 8 --limit 200      # of benchmarks/scripts
 
-Each script is written anew with the GPU as the device where tensors are made (`on_gpu`). Of those
-that run so, what is found is told beside the cause; with `--same`, weights after some steps with and
-without an observer are compared, to the last bit. Scripts that do not run so are named.
+Each script is written anew with the GPU as the device where its tensors are made (`on_gpu`). Of
+those that run so it is told what is found beside the cause, and whether what they print at last is
+the same with and without an observer, to the last digit. Scripts that do not run so are named.
 """
 
 import argparse
@@ -30,7 +30,14 @@ TEXTS = (  # what of a script for the CPU does not go on with another device
     (r'accelerator="cpu"', 'accelerator="gpu"'),
     (r"use_cpu=True", "use_cpu=False"),
 )
-HERE = """
+WATCHED = """
+import runpy, sys
+import sigmascope as ss
+sys.argv = sys.argv[1:]
+with ss.observe():
+    runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+TOLD = """
 import json, sys
 from sigmascope.gate import Refusal
 from sigmascope.scripts import Script, diagnose_script
@@ -39,50 +46,47 @@ try:
 except Refusal as reason:
     print(json.dumps({"refused": str(reason)}))
 else:
-    print(json.dumps({
-        "names": [(f.severity, f.name, f.site) for f in found.findings],
-        "cures": [a.name for a in found.cures()],
-        "not looked at": [str(s) for s in found.unlooked] if hasattr(found, "unlooked") else [],
-    }))
+    names = [(f.severity, f.name, f.site) for f in found.findings]
+    cures = [a.name for a in found.cures()]
+    print(json.dumps({"names": names, "cures": cures, "not looked at": found.unlooked}))
 """
 
 
 def on_gpu(text: str) -> str:
     """The text of a script whose tensors are made on the GPU."""
     text = re.sub(r"^\s*from __future__.*$", "", text, flags=re.MULTILINE)
-    lightning = "lightning" in text or "accelerate" in text or "Trainer" in text
+    placed = any(word in text for word in ("lightning", "accelerate", "Trainer", '"cuda"'))
     for old, new in TEXTS:
-        if not (lightning and "Generator" in new):
+        if not (placed and "Generator" in new):
             text = re.sub(old, new, text)
-    return ("" if lightning else DEVICE) + text
+    return ("" if placed else DEVICE) + text
 
 
-def ran(words: list[str], seconds: float) -> tuple[int, str, str]:
-    """How a process ended, and what it said."""
+def ran(*words: str, seconds: float = 150.0) -> tuple[str, str]:
+    """The last line that a process printed, and with what it failed."""
+    run: dict[str, Any] = {"capture_output": True, "text": True, "timeout": seconds}
     try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=seconds, check=False
-        )
+        done = subprocess.run([sys.executable, *words], check=False, **run)
     except subprocess.TimeoutExpired:
-        return 124, "", "took too long"
-    return done.returncode, done.stdout, done.stderr
+        return "", "took too long"
+    last = (done.stdout.strip().split("\n") or [""])[-1]
+    return last, "" if not done.returncode else done.stderr.strip()[-1500:] or "failed"
 
 
-def told(file: Path, folder: Path, *, plain: bool) -> dict[str, Any]:
+def told(file: Path, folder: Path) -> dict[str, Any]:
     """What is found in a script on the GPU, or why it does not run there."""
     moved = folder / f"{file.parent.name}-{file.name}"
     moved.write_text(on_gpu(file.read_text(encoding="utf-8")), encoding="utf-8")
+    plain, why = ran(str(moved), seconds=60.0)
+    if why:
+        return {"not run": why.split("\n")[-1][:120]}
+    watched, broken = ran("-c", WATCHED, str(moved))
     start = time.perf_counter()
-    if plain:
-        code, _, errors = ran([sys.executable, str(moved)], 60)
-        if code:
-            return {"not run": (errors.strip().split("\n") or [""])[-1][:120]}
-    middle = time.perf_counter()
-    code, out, errors = ran([sys.executable, "-c", HERE, str(moved)], 150)
-    if code:
-        return {"broken": errors[-1500:]}
-    seconds = {"plain s": round(middle - start), "s": round(time.perf_counter() - middle)}
-    return {**json.loads(out.split("\n")[-2]), **seconds}
+    found, why = ran("-c", TOLD, str(moved))
+    if why or broken:
+        return {"broken": why or broken}
+    seconds = round(time.perf_counter() - start)
+    return {**json.loads(found), "same": watched == plain, "seconds": seconds}
 
 
 def main() -> None:
@@ -94,11 +98,8 @@ def main() -> None:
     ask.add_argument("--jobs", type=int, default=8)
     ask.add_argument("--limit", type=float, default=200.0, help="seconds after which none is begun")
     given = ask.parse_args()
-    chosen = [
-        (file, entry, role)
-        for file, entry, role in scripts(given.kinds, given.split)
-        if not given.role or role == given.role
-    ]
+    every = scripts(given.kinds, given.split)
+    chosen = [job for job in every if not given.role or job[2] == given.role]
     ends = time.monotonic() + given.limit
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
 
@@ -106,16 +107,17 @@ def main() -> None:
             file, entry, role = job
             if time.monotonic() > ends:
                 return None
-            found = told(file, Path(folder), plain=True)
+            found = told(file, Path(folder))
             causes = CAUSES.get(entry["fault"], frozenset({entry["fault"]}))
             names = [n for _, n, _ in found.get("names", ())]
-            hit = role != "faulty" or (names[:1] != [] and names[0] in causes)
-            print(role, entry["name"], entry["fault"], "HIT" if hit else "", json.dumps(found), flush=True)
-            return "names" in found, hit
+            hit = not names if role != "faulty" else names[:1] != [] and names[0] in causes
+            row = [role, entry["name"], entry["fault"], "HIT" if hit else "", json.dumps(found)]
+            print(*row, flush=True)
+            return ("names" in found and (found["same"], hit)) or None
 
-        rows = [r for r in pool.map(one, chosen) if r]
-    there = [hit for ran_there, hit in rows if ran_there]
-    print(f"begun {len(rows)}, ran on the GPU {len(there)}, cause first (or not faulty) {sum(there)}")
+        rows = [row for row in pool.map(one, chosen) if row]
+    same, hits = (sum(column) for column in zip(*rows, strict=True)) if rows else (0, 0)
+    print(f"ran on the GPU: {len(rows)}; the same when watched: {same}; as it should be: {hits}")
 
 
 if __name__ == "__main__":

@@ -406,9 +406,11 @@ def _logarithms(run: ScriptRun, _: Finding) -> Change | None:
     found = {place: (name, shapes) for name, _, shapes, place in every}
     at = None
 
-    def change(node: ast.AST, text: Text) -> str | None:
+    def change(node: ast.AST, text: Text) -> New:
         if not isinstance(node, ast.Call) or not _of_two(node):
             return None
+        if (scores := _scores(node.args[0])) is not None:
+            return node.args[0], text(scores)
         shares, targets = map(text, node.args)
         name, shapes = found[at]
         if name == "cross_entropy" and shapes[0] == shapes[1]:  # targets are shares, too
@@ -425,6 +427,19 @@ def _logarithms(run: ScriptRun, _: Finding) -> Change | None:
             return None
         made = _written(at, change, lines=made and made[2]) or made
     return made
+
+
+def _scores(shares: ast.AST) -> ast.AST | None:
+    """What a softmax or sigmoid that is written out is taken of."""
+    if not isinstance(shares, ast.Call) or not isinstance(shares.func, ast.Attribute):
+        return None
+    owner, name = shares.func.value, shares.func.attr
+    if name not in ("softmax", "log_softmax", "sigmoid"):
+        return None
+    of_torch = ast.unparse(owner) in ("torch", "F", "nn.functional", "torch.nn.functional")
+    if not of_torch:
+        return owner
+    return shares.args[0] if shares.args else None
 
 
 def _of_scores(run: ScriptRun, _: Finding) -> Change | None:

@@ -85,6 +85,16 @@ def test_the_changed_script_has_it_no_more(name, tmp_path):
     assert (tmp_path / "train.py").read_text() == code(*FAULTY[name])
 
 
+@pytest.mark.parametrize(
+    "shares",
+    ["model(x).softmax(1)", "torch.softmax(model(x), 1)", "nn.functional.softmax(model(x), dim=1)"],
+)
+def test_a_softmax_that_is_written_into_a_loss_is_left_out(shares, tmp_path):
+    (tmp_path / "train.py").write_text(code((LOSS, f"nn.functional.cross_entropy({shares}, y)")))
+    run = ran(tmp_path / "train.py")
+    assert first_change(run, found_in(run)) == code()
+
+
 @pytest.mark.parametrize("name", ["scaler", "grad_scaler", "amp"])
 def test_gradients_of_an_optimizer_that_a_scaler_steps_are_emptied_by_their_own(name, tmp_path):
     steps = SCALED.replace("scaler", name)
@@ -257,8 +267,8 @@ def test_a_logarithm_of_nothing_is_one_of_a_little(loss, line, tmp_path):
 
 def test_losses_of_shares_on_several_lines_are_written_otherwise(tmp_path):
     lines = """\
-nn.functional.cross_entropy(model(x).softmax(1), y)
-        loss = loss + nn.functional.cross_entropy(model(x).softmax(1), torch.ones(len(x), 2) / 2)"""
+nn.functional.cross_entropy(p := model(x).softmax(1), y)
+        loss = loss + nn.functional.cross_entropy(p, torch.ones(len(x), 2) / 2)"""
     added = lines_of(code((LOSS, lines)), tmp_path)
     assert "nll_loss" in added[0]
     assert "(torch.ones(len(x), 2) / 2) * torch.log(" in added[1]
