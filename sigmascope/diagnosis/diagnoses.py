@@ -25,7 +25,8 @@ from sigmascope.diagnosis.rules.sequences import COUNTED
 from sigmascope.diagnosis.trainability.model import foretold, not_foretold
 from sigmascope.diagnosis.training import TrainingSamples, training_items
 from sigmascope.gate import Budget, Refusal
-from sigmascope.probes.execution import as_found, on_cpu
+from sigmascope.linalg.devices import on_cpu
+from sigmascope.probes.execution import as_found
 from sigmascope.probes.samples import prepared
 from sigmascope.records import Estimate, Finding, Item, Profile, Reading, Shown, Skipped
 

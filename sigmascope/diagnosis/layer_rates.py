@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.linalg.krylov import Operator, extreme_eigenvalues
 from sigmascope.probes import Subject
-from sigmascope.probes.execution import on_cpu
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Estimate
 

@@ -14,7 +14,7 @@ from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, windo
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
 from sigmascope.diagnosis.trainability.short_runs import Probing
 from sigmascope.gate import Budget, OverBudget, Refusal, printable
-from sigmascope.probes.execution import on_cpu
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Estimate, Shown
 

@@ -20,7 +20,8 @@ from sigmascope.diagnosis.remedies.catalogue import (
 from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.model import FITTING, foretold, probability
 from sigmascope.gate import Budget, Refusal
-from sigmascope.probes.execution import called, duplicate, in_words, on_cpu, still
+from sigmascope.linalg.devices import on_cpu
+from sigmascope.probes.execution import called, duplicate, in_words, still
 from sigmascope.probes.samples import Batch, as_tensor
 from sigmascope.records import Finding, Profile, Shown
 from sigmascope.survey import Progress

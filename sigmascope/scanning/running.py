@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sigmascope import gate
 from sigmascope.gate import Refusal, printable, trim
-from sigmascope.probes.execution import on_cpu
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.quantities import SCAN
 from sigmascope.records import Layer, Reading, Skipped
 from sigmascope.records.scans import Matrix, Scan, ScanPlan

@@ -58,6 +58,7 @@ OF_NOTHING = frozenset({
     "arange", "empty", "eye", "full", "linspace", "logspace", "ones", "tril_indices",
     "triu_indices", "zeros",
 })  # fmt: skip
+MADE = OF_NOTHING | {"tensor", "as_tensor", "asarray", "rand", "randn", "randint", "randperm"}
 # those whose numbers depend on nothing else; two draws are hardly ever alike
 SOURCES = frozenset({
     "rand", "randn", "rand_like", "randn_like", "randperm", "randint", "uniform", "normal",
@@ -438,7 +439,10 @@ class Recorder(TorchFunctionMode):
             if self.looking:
                 self._look(_name(func), args, found)
             if not self.within:
-                self._hear(_Heard(func, None, args, kwargs or {}, found, _cast(found)))
+                named = kwargs or {}
+                if _name(func) in MADE and isinstance(found, Tensor) and "device" not in named:
+                    named = {**named, "device": found.device}  # also where the default is another
+                self._hear(_Heard(func, None, args, named, found, _cast(found)))
         return found
 
     def _look(self, name: str, args: Any, found: Any) -> None:

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from sigmascope import gate, products, records
 from sigmascope.gate import Refusal, allowed, size_words
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.linalg.spectra import Work, counted
 from sigmascope.probes import Subject
-from sigmascope.probes.execution import ALONE, apart, as_found, in_words, on_cpu
+from sigmascope.probes.execution import ALONE, apart, as_found, in_words
 from sigmascope.probes.samples import Batch, Loss, chosen, mapped, tensors
 from sigmascope.quantities import ALL, EVERY, View
 from sigmascope.records import Fact, Item, Profile, Reading, SiteSpectrum, Skipped

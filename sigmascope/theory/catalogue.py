@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterator
 
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.probes import Subject
-from sigmascope.probes.execution import on_cpu
 from sigmascope.records import Check
 from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022
 from sigmascope.theory.bounds import Bound, OfFacts, OfModels

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from sigmascope import quantities as q
 from sigmascope.gate import Refusal
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.linalg.spectra import spectra
 from sigmascope.probes import Weight, as_matrix
-from sigmascope.probes.execution import on_cpu, plain
+from sigmascope.probes.execution import plain
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Estimate, Profile, Reading, Shown, View
 from sigmascope.survey.changes import Change, changes

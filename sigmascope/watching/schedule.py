@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from sigmascope import products
 from sigmascope.gate import Refusal, printable
-from sigmascope.probes.execution import on_cpu
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.quantities import View
 from sigmascope.records import Skipped
 from sigmascope.survey.profiling import wanted_views

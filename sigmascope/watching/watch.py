@@ -21,7 +21,7 @@ from torch.utils.hooks import RemovableHandle
 
 from sigmascope import quantities as q
 from sigmascope.gate import Closing
-from sigmascope.probes.execution import on_cpu
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Finding, Skipped
 from sigmascope.watching.alarms import Alarms

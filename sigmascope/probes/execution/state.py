@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from operator import is_
-from pathlib import Path
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -34,13 +33,12 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules import module as hooks_of_all
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.overrides import TorchFunctionMode
-from torch.utils import _device as device_defaults
 from torch.utils.hooks import RemovableHandle
 from torch.utils.weak import WeakIdKeyDictionary
 
 from sigmascope.gate import Refusal, allowed, random_states, size_words
 from sigmascope.linalg import sums
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.probes.samples import RUNS
 
 if TYPE_CHECKING:
@@ -52,9 +50,6 @@ if TYPE_CHECKING:
 #
 # The file has no name, so that nothing is left of it whatever ends the process. It is written and
 # read by pieces: no more than one of them is in memory.
-
-
-PACKAGE = str(Path(__file__).parents[2])
 
 
 LARGE = 2**20  # bytes of a tensor that is worth a place in a file
@@ -753,30 +748,6 @@ def apart() -> Iterator[None]:
         undo.enter_context(random_states())
         undo.enter_context(on_cpu())
         yield
-
-
-@contextmanager
-def on_cpu() -> Iterator[None]:
-    """Make tensors of this package's own on the CPU, where another device is the default.
-
-    Its code names a device wherever it means another one. A context, and a decorator of doors.
-    """
-    with nullcontext() if torch.get_default_device().type == "cpu" else _OwnOnCpu():
-        yield
-
-
-class _OwnOnCpu(TorchFunctionMode):
-    """Answers for the default device where a function that makes a tensor is called from here."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        named = kwargs or {}
-        own = sys._getframe(1).f_code.co_filename.startswith(PACKAGE)
-        if own and func in device_defaults._device_constructors() and "device" not in named:
-            device = args[0].device if args and isinstance(args[0], Tensor) else "cpu"
-            named = {**named, "device": device}
-        return func(*args, **named)
 
 
 @contextmanager

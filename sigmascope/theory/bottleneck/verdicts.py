@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from sigmascope import quantities as q
 from sigmascope.gate import Refusal
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject
-from sigmascope.probes.execution import on_cpu
 from sigmascope.probes.samples import Batch
 from sigmascope.probes.structure import Stack
 from sigmascope.records import Estimate, Shown

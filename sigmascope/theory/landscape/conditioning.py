@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
 from sigmascope.linalg import condition_number, matrix_rank
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.networks import Activation, activation_layer, is_activation
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Conditioning
-from sigmascope.probes.execution import ALONE, duplicate, on_cpu
+from sigmascope.probes.execution import ALONE, duplicate
 from sigmascope.probes.samples import SQUARED, Batch, Loss, loss_name
 from sigmascope.records import Estimate, Shown, Skipped, Spectrum
 

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from sigmascope.gate import Refusal
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.linalg.krylov import (
     Density,
     extreme_eigenvalues,
@@ -24,7 +25,6 @@ from sigmascope.linalg.krylov import (
 )
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Curvature, SelfCheck
-from sigmascope.probes.execution import on_cpu
 from sigmascope.probes.samples import SQUARED, Batch, Loss, loss_name
 from sigmascope.records import Estimate, Shown
 

@@ -9,10 +9,11 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Direction, losses_at
-from sigmascope.probes.execution import duplicate, on_cpu, require_real
+from sigmascope.probes.execution import duplicate, require_real
 from sigmascope.probes.samples import Batch, Loss, prepared
 from sigmascope.records import Shown
 from sigmascope.theory.piecewise_affine import Partition, partition

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, final
 import torch
 from torch import nn
 
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.probes import Subject
-from sigmascope.probes.execution import on_cpu
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.probes.trial_gradients import Pull, trial_gradients
 from sigmascope.records import Assumption, Estimate, Shown
