@@ -35,7 +35,8 @@ DRAWN = {  # every door, each with a model that goes through much of it
 }
 # numbers are drawn otherwise there, and rounded otherwise where a training goes on for long
 DRAWN_ON_GPU = {k: v for k, v in DRAWN.items() if k != "dropout"} | {
-    "lstm": "every view,watch,bottleneck,assess,curvature",
+    "batchnorm-train": DRAWN["batchnorm-train"].replace("layer rates,", ""),  # rough on purpose
+    "lstm": "profile with targets,watch,bottleneck,assess,curvature",
     "gru": "profile with targets,watch,look",
     "lstm-bidirectional": "profile with targets",
 }
@@ -93,6 +94,27 @@ def test_doors_make_what_they_need_wherever_tensors_are_made_by_default(door):
     expected, again = found()(), found()
     with torch.device("meta"):
         assert parted(expected, again()) == []
+
+
+@pytest.mark.parametrize("door", ["every view", "trial", "watch", "conserved"])
+def test_what_a_model_makes_lies_where_it_would(door):
+    """Also behind modes of our own that hear of it."""
+    places = set()
+
+    class Making(torch.nn.Sequential):
+        def forward(self, x):
+            places.add(torch.tensor([[1.0]]).device.type)
+            return super().forward(x)
+
+    net, x = (
+        Making(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)),
+        torch.randn(8, 6),
+    )
+    y = targets_for(net, x)
+    places.clear()
+    with torch.device("meta"):
+        DOORS[door](net, x, y)
+    assert places == {"meta"}
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")

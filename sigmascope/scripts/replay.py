@@ -161,6 +161,9 @@ class StepCall:
 
     def _computed(self, args: Any, named: Any) -> Any:
         assert self.function is not None
+        elsewhere = any(t.device.type not in ("cpu", "meta") for t in tensors((args, named)))
+        if self.name in INDEXED and elsewhere:
+            require_within(self.function, args, named)
         cast = nullcontext() if self.cast is None else torch.autocast(self.cast[0], self.cast[1])
         with cast:
             if self.name not in SHAPED:
@@ -946,6 +949,29 @@ class _Slicing:
         was = float(loss.detach())
         if math.isfinite(was) and not math.isclose(again, was, rel_tol=ALIKE, abs_tol=1e-7):
             raise _Untold(f"computed again it is {again:.4g}, not {was:.4g}")
+
+
+def require_within(function: Callable[..., Any], args: Any, named: Any) -> None:
+    """Refuse places that are not there, as of fewer samples than they were written for.
+
+    On a GPU they would end all that is computed there, and not this call alone.
+
+    Args:
+        function: That takes numbers of a tensor.
+        args: With what.
+        named: With what.
+
+    Raises:
+        IndexError: If one is not there.
+    """
+    small = lambda t: (  # of its shape, in the memory of one number
+        torch.empty((), dtype=t.dtype, device="cpu").expand(t.shape)
+        if t.is_floating_point()
+        else t.cpu()
+    )
+    args, named = (mapped(part, small) for part in (args, named))
+    with torch.no_grad():
+        function(*args, **named)
 
 
 def made_by(out: Tensor) -> str:

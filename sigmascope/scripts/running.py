@@ -33,6 +33,7 @@ from sigmascope import gate
 from sigmascope.diagnosis import Program, diagnose
 from sigmascope.diagnosis.rules.outputs import UNFIT_TARGETS
 from sigmascope.gate import Closing, Refusal
+from sigmascope.linalg.devices import on_cpu
 from sigmascope.records import Finding
 from sigmascope.scripts.interventions import Intervention
 from sigmascope.scripts.observer import Observer, Stopped
@@ -401,6 +402,7 @@ def _moved(function: Callable[..., Any], offset: int) -> Callable[..., Any]:
     return instead
 
 
+@on_cpu()
 def _with_network(outcome: Outcome, seconds: float) -> Outcome:
     """The diagnosis of the model on the batches that were seen; or why there is none."""
     try:

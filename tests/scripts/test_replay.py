@@ -406,3 +406,24 @@ def test_a_sparse_graph_is_a_constant_of_its_step():
     inputs, targets = program.data
     assert inputs.shape == (256, 8)
     assert targets.shape == (256,)
+
+
+X, AT = torch.randn(5, 3), torch.tensor([0, 2, 4])
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (torch.Tensor.__getitem__, (X, AT)),
+        (torch.Tensor.__getitem__, (X, (AT, slice(None)))),
+        (torch.index_select, (X, 0, AT)),
+        (torch.gather, (X, 0, AT[:, None])),
+        (torch.take, (X, AT + 10)),
+        (nn.functional.embedding, (AT, X)),
+    ],
+)
+def test_places_that_are_not_there_are_refused_before_a_gpu_ends_by_them(function, args):
+    replay.require_within(function, args, {})
+    beyond = replay.mapped(args, lambda t: t + 1 if t.dtype == torch.long else t)
+    with pytest.raises((IndexError, RuntimeError)):
+        replay.require_within(function, beyond, {})
