@@ -12,6 +12,7 @@ TRAINED = {"sigmoid-stack", "rank-collapse", "dead-units", "saturated-units"}
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 @pytest.mark.parametrize("name", faults.ARCHITECTURES)
+@pytest.mark.slow
 def test_nothing_is_found_in_networks_that_train(name, seed):
     case = faults.case(name, seed)
     task = {"targets": case.targets, "loss": case.loss}

@@ -164,6 +164,7 @@ GUESS = math.log(10)
 
 
 @pytest.mark.parametrize("make", [resnet, Rows, flat])
+@pytest.mark.slow
 def test_networks_with_skips_attention_and_normalisers_come_far_at_these_rates(make):
     """Two thirds of the way of the best of four rates for all, which had to be searched."""
     digits = sources.open_data("digits", samples=512)

@@ -43,6 +43,7 @@ def test_what_applies_is_ranked_and_the_rest_is_said():
     assert all(t.before is found[0].before for t in found)
 
 
+@pytest.mark.slow
 def test_pairs_follow_where_no_single_one_is_enough():
     kinds = (
         diagnosis.remedies.LayerNormalisation,

@@ -18,6 +18,7 @@ from sigmascope.scripts.observer import Observer
 from sigmascope.scripts.rules import SORTED_CLASSES
 from sigmascope.scripts.running import Job, Outcome, Runner, Script, run_here
 from sigmascope.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
+from tests.sampling import some
 from tests.scripts.loops import FAULTY, code
 
 
@@ -54,6 +55,7 @@ def test_a_rate_at_fault_is_proved_by_another(tmp_path):
     assert found.cures()[0].halves
 
 
+@pytest.mark.slow
 def test_a_rate_that_changes_nothing_is_tried_with_one_that_changes_a_hundredth(tmp_path):
     found = diagnosed(tmp_path, code(("lr=0.5", "lr=1e-6")))
     assert found.findings[0].name == "rate-too-low"
@@ -62,6 +64,7 @@ def test_a_rate_that_changes_nothing_is_tried_with_one_that_changes_a_hundredth(
     assert found.cures()[0].name == f"rate x {max(factors):g}"
 
 
+@pytest.mark.slow
 def test_what_a_change_alone_can_tell_is_told(tmp_path):
     line = "[nn.init.constant_(p, -1.0) for p in model.parameters()]"
     found = diagnosed(tmp_path, code(("# setup", line), ("range(4)", "range(2)")), seconds=60)
@@ -70,6 +73,7 @@ def test_what_a_change_alone_can_tell_is_told(tmp_path):
     assert attempt.halves
 
 
+@pytest.mark.slow
 def test_layers_that_are_frozen_are_proved_to_be_the_cause(tmp_path):
     frozen = "[p.requires_grad_(False) for p in model[:2].parameters()]"
     changes = ("# setup", frozen), ("X[:, 0] + X[:, 1] > 0", "X.square().sum(1) > 8")
@@ -98,13 +102,15 @@ def test_lines_to_change_are_a_diff_of_the_script(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("import nothing_of_that_name\n", "ModuleNotFoundError.*script's own"),
-        ("input('name? ')\n", "input.*behind `--`"),
-        ("print('no training')\n", "no optimizer of torch stepped"),
-        ("raise SystemExit(3)\n", "SystemExit"),
-        ("this is no python\n", "SyntaxError"),
-    ],
+    some(
+        [
+            ("import nothing_of_that_name\n", "ModuleNotFoundError.*script's own"),
+            ("input('name? ')\n", "input.*behind `--`"),
+            ("print('no training')\n", "no optimizer of torch stepped"),
+            ("raise SystemExit(3)\n", "SystemExit"),
+            ("this is no python\n", "SyntaxError"),
+        ]
+    ),
 )
 def test_a_script_that_does_not_train_is_refused_with_how_far_it_came(tmp_path, text, words):
     with pytest.raises(Refusal, match=f"(?s)train.py.*{words}"):
@@ -194,11 +200,13 @@ def test_what_goes_wrong_behind_the_steps_that_are_compared_is_found_and_proved(
     assert [len(a.values) for a in found.attempts if a.name == "all-parameters"] == [128]
 
 
+@pytest.mark.slow
 def test_a_second_phase_that_is_made_for_is_left_in_peace(tmp_path):
     found = diagnosed(tmp_path, TWO_PHASES.replace("# again", AGAIN), steps=40)
     assert [f.name for f in found.findings if f.severity != "note"] == []
 
 
+@pytest.mark.slow
 def test_one_loss_of_two_that_is_not_learned_beside_the_other_is_told_by_a_change(tmp_path):
     both = "nn.functional.mse_loss(model(x)[:, 0], 1e3 * x[:, 0]) + nn.functional.cross_entropy("
     found = diagnosed(tmp_path, code(("nn.functional.cross_entropy(", both), ("lr=0.5", "lr=1e-7")))
@@ -206,6 +214,7 @@ def test_one_loss_of_two_that_is_not_learned_beside_the_other_is_told_by_a_chang
     assert attempt.first == pytest.approx(0.7, abs=0.2)  # the other loss is what it is judged by
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_a_sum_is_tried_with_the_rate_of_a_mean(tmp_path):
     summed = ("cross_entropy(model(x), y)", "mse_loss(model(x), 3 * x[:, :2], reduction='sum')")
     found = diagnosed(tmp_path, code(summed, ("lr=0.5", "lr=0.2")))
@@ -213,6 +222,7 @@ def test_a_loss_that_is_a_sum_is_tried_with_the_rate_of_a_mean(tmp_path):
     assert 1 / 32 in [float(a.name.split(" x ")[1]) for a in found.attempts if " x " in a.name]
 
 
+@pytest.mark.slow
 def test_a_loss_that_should_be_large_is_proved_by_steps_the_other_way(tmp_path):
     share = "(model(x).softmax(1) * nn.functional.one_hot(y, 2)).sum(1).mean()"
     found = diagnosed(tmp_path, code(("nn.functional.cross_entropy(model(x), y)", share)))
@@ -258,6 +268,7 @@ def test_targets_out_of_scale_are_proved_by_scaled_ones(tmp_path):
     assert told.evidence[-1].form == "scaled-targets"
 
 
+@pytest.mark.slow
 def test_shapes_that_spread_are_proved_by_fitted_ones(tmp_path):
     text = code(*SCALED, ("3000 + 500 * X[:, :1]", "X[:, 0] - X[:, 1].square()"))
     found = diagnosed(tmp_path, text.replace("parameters())", "parameters(), lr=1e-2)"))
@@ -304,6 +315,7 @@ for _ in range(200):
 
 
 @pytest.mark.parametrize(("drawn", "told"), [("when(512)", True), ("t", False)])
+@pytest.mark.slow
 def test_what_is_drawn_twice_is_told_where_one_draw_comes_farther(drawn, told, tmp_path):
     found = diagnosed(tmp_path, NOISED.format(drawn), steps=200)
     assert ("drawn-twice" in [f.name for f in found.findings]) == told
@@ -328,6 +340,7 @@ for k in range(1, 201):  # what is shown at the end of a batch is asked for in t
 """
 
 
+@pytest.mark.slow
 def test_a_state_that_is_forgotten_is_told_where_a_carried_one_comes_farther(tmp_path):
     found = diagnosed(tmp_path, REMEMBERED.format("_", "None"), steps=120)
     (told,) = (f for f in found.findings if f.name == "forgotten-state")
@@ -365,6 +378,7 @@ for _ in range(80):
 """
 
 
+@pytest.mark.slow
 def test_edges_that_are_turned_round_are_told_where_the_others_come_farther(tmp_path):
     found = diagnosed(tmp_path, DIRECTED.format("a", "b"))
     assert found.findings[0].name == "reversed-edges"
@@ -372,6 +386,7 @@ def test_edges_that_are_turned_round_are_told_where_the_others_come_farther(tmp_
     assert "reversed-edges" not in [f.name for f in right.findings]
 
 
+@pytest.mark.slow
 def test_decay_in_the_gradient_of_adam_that_harms_embeddings(tmp_path):
     decayed = "torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=0.03)"
     found = diagnosed(tmp_path, code(("# setup", WORDS.format(decayed))), steps=100)

@@ -84,6 +84,7 @@ def test_input_is_at_its_end(runner, tmp_path):
     assert kind == "EOFError"
 
 
+@pytest.mark.slow
 def test_a_script_that_hangs_is_ended(runner, tmp_path):
     text = code(("        opt.step()\n", "        opt.step()\n        time.sleep(600)\n"))
     text = f"import time\n{text}"

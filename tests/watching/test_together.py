@@ -258,6 +258,7 @@ def found():
     return together(2, odd)
 
 
+@pytest.mark.slow
 def test_a_step_that_all_leave_out_counts_in_none(found):
     assert [each["scaled"] for each in found] == [7, 7]
 

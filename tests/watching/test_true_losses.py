@@ -96,6 +96,7 @@ def hold(path, true):
 
 @settings(deadline=None, max_examples=12)
 @given(of=LOOPS, steps=st.integers(1, 130))
+@pytest.mark.slow
 def test_of_any_loop(tmp_path_factory, of, steps):
     if of["hand"] == "before" and of["every"] > 1:
         of = {**of, "every": 1}  # nothing tells such a loop from one that hands in behind

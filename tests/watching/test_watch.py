@@ -220,6 +220,7 @@ def test_whatever_was_filed_is_there_after_a_kill(tmp_path):
         assert len(list(run.readings())) > len(steps)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_steps():
     model, optimizer = made()
     x, y = task()

@@ -94,6 +94,7 @@ def test_which_cures_go_on(scores, names):
     assert [c.name for c in _worth_more(made)] == names
 
 
+@pytest.mark.slow
 def test_what_is_learned_by_heart_is_told_from_what_holds_elsewhere():
     g = torch.Generator().manual_seed(1)
     x = torch.randn(96, 6, generator=g)

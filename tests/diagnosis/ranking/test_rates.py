@@ -110,6 +110,7 @@ def deep():
     return Entry("deep", model, *for_probing(x[:1280], digits.targets[:1280]), F.cross_entropy)
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_meanwhile_is_said(deep):
     clock = Clock()
 
@@ -125,6 +126,7 @@ def test_a_budget_that_ends_meanwhile_is_said(deep):
     assert "no time to see whether 0.003 would do better than 0.01" in found.why
 
 
+@pytest.mark.slow
 def test_a_ranking_does_not_name_a_rate_that_never_settles(deep):
     (found,) = ranked_entries([deep])
     assert found.rate == 3e-3

@@ -15,6 +15,7 @@ AT_LENGTH = [pytest.param(o, marks=pytest.mark.slow) for o in ({"bias": False}, 
 
 
 @pytest.mark.parametrize("options", [{}, *AT_LENGTH], ids=str)
+@pytest.mark.slow
 def test_pretraining_raises_the_ratio_of_deep_networks(digits, options):
     """At depth 32 and width 128: from 1.00 to 1.04 to far above 28."""
     model = network(32, 128, **options)

@@ -30,6 +30,7 @@ def probed(model, data, **options):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.slow
 def test_a_shallow_network_comes_further_than_a_dead_one(digits, optimizer):
     good, bad = (probed(mlp(d), digits, optimizer=optimizer) for d in (2, 32))
     assert good.curves[0].progress > -0.5 > -4 > bad.curves[0].progress

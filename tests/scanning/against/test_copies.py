@@ -1,3 +1,4 @@
+import pytest
 import torch
 from zoo import fresh
 
@@ -21,6 +22,7 @@ def places(pairs):
     return sorted((p.tasks[0].index, p.tasks[1].index) for p in pairs)
 
 
+@pytest.mark.slow
 def test_copies_and_near_copies_and_nothing_else_are_found_among_two_thousand():
     matrices = many(2000)
     planted = {1999: 3, 1500: 20, 1024: 1023, 1023 + 500: 777, 40: 39}

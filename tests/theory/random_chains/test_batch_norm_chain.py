@@ -7,6 +7,7 @@ import torch
 
 from sigmascope.linalg import zero_exponents
 from sigmascope.theory.random_chains import BatchNormChain, random_numbers, random_weights
+from tests.sampling import some
 
 INF = math.inf
 # width, gamma, weights: alpha, E|M|^2, E r, mean soft rank at 1/2, each with its standard error
@@ -31,7 +32,7 @@ def standard_error(e):
     return (e.high - e.low) / 2 / 1.96
 
 
-@pytest.mark.parametrize(("width", "gamma", "weights"), TABLE, ids=str)
+@pytest.mark.parametrize(("width", "gamma", "weights"), some(TABLE), ids=str)
 def test_statistics_agree_with_the_reference_table(width, gamma, weights):
     chains = max(8, 512 // width)
     chain = BatchNormChain(width, gamma, weights=weights, chains=chains, generator=seeded(width))
@@ -98,6 +99,7 @@ def test_a_nearly_collinear_batch_opens_up():
     assert float(chain.singular_values()[0, 5]) > 0.5
 
 
+@pytest.mark.slow
 def test_intervals_cover_as_they_say():
     """Of 60 short runs, the share of intervals that miss the long-run value is near 5 %."""
     misses = 0
@@ -121,6 +123,7 @@ def test_running_on_is_running_once():
 @pytest.mark.parametrize(
     ("width", "gamma", "alive"), [(3, INF, 2), (4, INF, 2), (6, INF, 3), (8, 0.5, 4), (16, INF, 6)]
 )
+@pytest.mark.slow
 def test_zero_exponents_count_the_directions_that_live(width, gamma, alive):
     chain = BatchNormChain(width, gamma, chains=16, generator=seeded(width))
     found = chain.exponents(4000, burn_in=800)
@@ -130,6 +133,7 @@ def test_zero_exponents_count_the_directions_that_live(width, gamma, alive):
 
 @pytest.mark.parametrize("layers", [600, 6000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("chains", [1, 4])
+@pytest.mark.slow
 def test_the_count_of_zero_exponents_gets_no_worse_with_length(layers, chains):
     """The third exponent of this chain is -0.015: a short run takes it for zero, and says so."""
     for seed in (0, 1):

@@ -73,6 +73,7 @@ def test_a_branch_behind_relu_is_not_zeroed():
         ZeroBranches().apply(model, torch.randn(9, 8))
 
 
+@pytest.mark.slow
 def test_skips_let_a_deep_network_learn():
     from sigmascope.diagnosis.trainability import trainability
 

@@ -141,6 +141,7 @@ def test_models_of_every_kind_take_turns(name, monkeypatch):
 
 
 @pytest.mark.parametrize(("optimizer", "most"), [("adam", 5.0), ("sgd", 4.0)])
+@pytest.mark.slow
 def test_at_most_five_times_the_parameters_are_held(optimizer, most):
     """A copy, its gradients, what the optimizer keeps, and what holds the model still."""
     sizes = []

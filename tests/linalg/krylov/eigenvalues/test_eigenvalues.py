@@ -45,6 +45,7 @@ def test_few_steps_find_the_outliers_and_say_how_well():
 
 
 @pytest.mark.parametrize("risk", [0.001, 0.3])
+@pytest.mark.slow
 def test_the_ends_hold_over_random_starts(risk):
     M = torch.randn(300, 300, generator=fresh(5), dtype=torch.float64)
     A = M + M.mT

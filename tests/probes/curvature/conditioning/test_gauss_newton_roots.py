@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from sigmascope.gate import Refusal
 from sigmascope.probes.curvature.conditioning import feature_rows, root_rows, square_roots
+from tests.sampling import some
 
 D = torch.float64
 
@@ -80,9 +81,17 @@ FINITE = {"by hand": 100.0, "poisson": 100.0}  # the scale up to which their exp
 MEANS = ("cross-entropy", "one against all", "poisson", "distance")
 
 
+SCALES = (1e-3, 1.0, 20.0, 40.0, 100.0, 600.0)
+
+
 @pytest.mark.parametrize(
     ("name", "scale"),
-    [(n, s) for n in APART for s in (1e-3, 1.0, 20.0, 40.0, 100.0, 600.0) if s <= FINITE.get(n, s)],
+    some(
+        (n, s)
+        for n in APART
+        for s in (1e-3, 1.0, 20.0, 40.0, 100.0, 600.0)
+        if s <= FINITE.get(n, s)
+    ),
 )
 def test_losses_that_take_each_sample_for_itself_are_measured_however_sure_they_are(name, scale):
     loss, share = APART[name], 9 if name in MEANS else 1

@@ -170,6 +170,7 @@ def test_without_the_view_there_are_no_drifts():
             assert len(optimizer._optimizer_step_post_hooks) == 1
 
 
+@pytest.mark.slow
 def test_runs_with_balances_are_compared(tmp_path):
     runs = []
     for name, rate in (("a", 0.05), ("b", 0.1)):

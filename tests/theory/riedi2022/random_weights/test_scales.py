@@ -35,6 +35,7 @@ def test_chances_of_exceptions_are_negligible_as_reported():
 @pytest.mark.parametrize("activation", ["linear", "abs", "relu", "leaky"])
 @pytest.mark.parametrize("law", ["concentration", "tracy-widom"])
 @pytest.mark.parametrize("n", [4, 30])
+@pytest.mark.slow
 def test_the_weight_scale_keeps_its_promise(activation, law, n):
     eta = {"linear": 1.0, "abs": -1.0, "relu": 0.0, "leaky": 0.2}[activation]
     wanted = 2.0 if activation != "leaky" else 8.0

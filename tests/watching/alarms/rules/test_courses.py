@@ -10,6 +10,7 @@ from zoo import fresh
 from sigmascope.watching.alarms.rules import LATELY, RULES
 from sigmascope.watching.alarms.tracks import CALM, YOUNG, LossTrack, Tracks
 from sigmascope.watching.sinks import LOSS, OPTIMIZER, WHOLE, Column
+from tests.sampling import some
 
 BY_NAME = {rule.name: rule for rule in RULES}
 
@@ -116,7 +117,7 @@ def test_learning_that_is_undone_slowly_is_an_alarm_within_a_tenth(spread, apart
 
 @pytest.mark.parametrize("spread", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("apart", [1, 8])
-@pytest.mark.parametrize("floor", [1e-4, 0.01, 0.8])
+@pytest.mark.parametrize("floor", some([1e-4, 0.01, 0.8]))
 def test_training_that_goes_well_has_bursts_and_does_not_drift(spread, apart, floor):
     for seed in range(10):
         g, loss = fresh(seed), LossTrack()
