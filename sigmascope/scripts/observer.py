@@ -41,7 +41,7 @@ from torch.optim.optimizer import (
 )
 
 from sigmascope.gate import Closing
-from sigmascope.probes.execution import is_untouched
+from sigmascope.probes.execution import is_compiled, is_untouched
 from sigmascope.probes.samples import tensors
 from sigmascope.scripts.comparisons import (
     LARGEST,
@@ -280,7 +280,7 @@ class Observer(Closing):
         self._handed_out = dict[int, tuple[weakref.ref[Any], int, Line | None]]()
         self._until, self._dozing, self._roused = AWAKE, False, False
         self._dozes = type(self.intervention) is Intervention and traced is None
-        self._hooks = ExitStack()  # of modules
+        self._hooks, self._hearing = ExitStack(), False  # of modules
 
     # --------------------------------------------------------------------------
     # Beginning and end.
@@ -309,7 +309,8 @@ class Observer(Closing):
 
     def _hear(self) -> None:
         """Hear of calls of modules."""
-        undo = self._hooks
+        undo, self._hearing = self._hooks, True
+        undo.callback(setattr, self, "_hearing", False)
         undo.callback(register_module_forward_pre_hook(self._called).remove)
         after = register_module_forward_hook(self._returned, with_kwargs=True, always_call=True)
         undo.callback(after.remove)
@@ -424,6 +425,8 @@ class Observer(Closing):
     # Modules.
 
     def _called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        if torch.compiler.is_compiling():  # a part of what is heard as one
+            return None
         if not self._depth and next(module.parameters(), None) is None:
             return None  # what it computes is as if it was written out
         self._depth += 1
@@ -436,7 +439,7 @@ class Observer(Closing):
             self._heard = self._recorder.pause()  # there are fast paths that it would turn off
             self._asked_again(module, args)
             return self.intervention.asked(module, args)
-        if not self._recorder.looking:
+        if not self._recorder.looking or any(map(is_compiled, module.modules())):
             self._heard = self._recorder.pause()
         seen = self._roots.get(module)
         self._began = self._began or time.perf_counter()
@@ -481,7 +484,7 @@ class Observer(Closing):
         named, out = (
             rest if len(rest) > 1 else ({}, *rest)
         )  # where it raised, torch passes no names
-        if not self._depth:
+        if torch.compiler.is_compiling() or not self._depth:
             return
         self._depth -= 1
         if self._depth:
@@ -826,8 +829,25 @@ class Observer(Closing):
         return found
 
     def _compiled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
-        self._recorder.end()
-        return own(*args, **named)
+        what = args[0] if args else named.get("model")
+        module, compiled = getattr(what, "__self__", what), own(*args, **named)
+        if not isinstance(module, nn.Module):
+            self._recorder.end()
+        if module is what or not isinstance(module, nn.Module):
+            return compiled
+
+        def heard(*given: Any, **by_name: Any) -> Any:  # in place, where hooks are compiled, too
+            if not self._hearing:
+                return compiled(*given, **by_name)
+            other, out = self._called(module, given), None
+            other = (other,) if isinstance(other, Tensor) else other
+            try:
+                out = compiled(*(given if other is None else other), **by_name)
+            finally:
+                self._returned(module, given, by_name, out)
+            return out
+
+        return heard
 
     # --------------------------------------------------------------------------
     # Optimizers.

@@ -9,7 +9,7 @@ another: a model, a batch, and a function of output and targets.
 
 The invariant: the loss computed again from what the modules gave is the loss that was, to rounding;
 where it is not, there is no step. Nothing is heard inside of modules, where a function mode would
-turn fast paths of torch off, and nothing at all once anything is compiled.
+turn fast paths of torch off or be compiled, nor at all once a function is compiled.
 """
 
 import inspect
@@ -648,7 +648,7 @@ class Recorder(TorchFunctionMode):
             self._gave |= {id(t): (self._passes, weakref.ref(t)) for t in tensors(out)}
         if fresh and id(module) not in self._copies:
             with suppress(Exception):  # what cannot be copied is not looked at, which is said
-                self._copies[id(module)] = module, deepcopy(module)
+                self._copies[id(module)] = module, _uncompiled_copy(module)
         if not self._live:
             self._heard, self._live = deque(self._heard, maxlen=BEHIND), True
         self._hear(_Heard(None, module, args, named, out))
@@ -746,6 +746,16 @@ class Recorder(TorchFunctionMode):
         except _Untold as reason:
             self.unheard = str(reason)
             return None
+
+
+def _uncompiled_copy(module: nn.Module) -> nn.Module:
+    """A copy, of which no part is what `torch.compile` has made."""
+    made = deepcopy(getattr(module, "_orig_mod", module))
+    for part in [*made.modules()]:
+        part._compiled_call_impl = None
+        for name, child in part.named_children():
+            part.add_module(name, getattr(child, "_orig_mod", child))
+    return made
 
 
 class _Untold(Exception):

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from sigmascope.probes.execution import is_compiled
+
 Heard = Callable[[Tensor, Any], None]
 AGAIN: ContextVar[Collection[Any] | None] = ContextVar("again", default=None)
 
@@ -116,12 +118,6 @@ def inaudible(model: nn.Module) -> set[nn.Module]:
         if module not in found and is_compiled(module):
             found.update(module.modules())
     return found
-
-
-def is_compiled(module: nn.Module) -> bool:
-    """Whether it was handed to `torch.compile`, or is what that has made."""
-    has = vars(module).get("_compiled_call_impl")  # neither has a public name
-    return has is not None or "_orig_mod" in vars(module).get("_modules", {})
 
 
 @contextmanager

@@ -22,12 +22,13 @@ from torch.utils.hooks import RemovableHandle
 from sigmascope import quantities as q
 from sigmascope.gate import Closing
 from sigmascope.linalg.devices import on_cpu
+from sigmascope.probes.execution import is_compiled
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Finding, Skipped
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.budget import require_share
 from sigmascope.watching.extra_passes import EagerPass
-from sigmascope.watching.hooks import is_compiled, removed
+from sigmascope.watching.hooks import removed
 from sigmascope.watching.parameters import Added, all_of_torch, places
 from sigmascope.watching.probes import Found, Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped, within

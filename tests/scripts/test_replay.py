@@ -5,11 +5,13 @@ import contextlib
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.utils import counters
 from torch.nn import functional as F
 from torch.overrides import _get_current_function_mode
 
 from sigmascope.diagnosis import diagnose
 from sigmascope.gate import Refusal
+from sigmascope.probes.execution import is_compiled
 from sigmascope.scripts import replay
 from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.replay import program_of_step
@@ -337,10 +339,37 @@ def test_a_module_that_raises_leaves_nothing_behind():
     assert _get_current_function_mode() is None
 
 
-@pytest.mark.filterwarnings("ignore:Using `torch.compile")
-def test_nothing_is_heard_once_anything_is_compiled():
+COMPILED = {
+    "as another module": "model = torch.compile(model, backend='eager')",
+    "in place": "model.compile(backend='eager')",
+    "in part": "model[0].compile(backend='eager')",
+    "in part, as another module": "model[2] = torch.compile(model[2], backend='eager')",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("how", COMPILED)
+def test_what_is_compiled_is_heard_as_one_and_compiled_no_more_than_without(how):
+    text, found = code((SETUP, COMPILED[how])), []
+    for watching in (contextlib.nullcontext(), Observer(recorded=True)):
+        torch._dynamo.reset()
+        counters.clear()
+        names = {"__name__": "__main__"}
+        with torch.random.fork_rng(), watching:
+            exec(compile(text, "<loop>", "exec"), names)
+        weights = [p.detach().clone() for p in names["model"].parameters()]
+        found.append((weights, counters["stats"]["unique_graphs"], dict(counters["graph_break"])))
+    (own, *graphs), (seen, *others) = found
+    assert all(torch.equal(a, b) for a, b in zip(own, seen, strict=True))
+    assert graphs == others
+    model = program_of_step(watching.run.step).model
+    assert not any(map(is_compiled, model.modules()))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_is_heard_once_a_function_is_compiled():
     net, top = nn.Linear(8, 4), nn.Linear(4, 1)
-    made = lambda x: top(torch.compile(net, backend="eager")(x)).mean()
+    made = lambda x: top(torch.compile(lambda t: net(t), backend="eager")(x)).mean()
     found, *_ = trained(lambda: ([net, top], made))
     assert (found.steps, found.step) == (4, None)
 

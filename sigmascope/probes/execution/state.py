@@ -728,6 +728,12 @@ def uses_batch_statistics(module: nn.Module) -> bool:
         return isinstance(module, _BatchNorm) and (module.training or module.running_mean is None)
 
 
+def is_compiled(module: nn.Module) -> bool:
+    """Whether it was handed to `torch.compile`, or is what that has made."""
+    has = vars(module).get("_compiled_call_impl")  # neither has a public name
+    return has is not None or "_orig_mod" in vars(module).get("_modules", {})
+
+
 def is_untouched(module: _BatchNorm) -> bool:
     """Whether running statistics are those that a normaliser was built with."""
     mean, variance = module.running_mean, module.running_var
