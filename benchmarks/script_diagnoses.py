@@ -78,7 +78,7 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "batch-dimension": "mixed-samples lost-inputs",
         "buffers-not-averaged": "stale-statistics untouched-statistics unaveraged-statistics",
         "changing-closure": "changing-closure",
-        "divided-twice": "rate-too-low",
+        "divided-twice": "rate-too-low divided-twice",
         "double-shift": "copied-targets unrelated-targets skipped-inputs",
         "flat-second-derivative": "no-gradient",
         "heavy-dropout": "heavy-dropout",

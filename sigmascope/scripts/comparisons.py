@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.probes.samples import IGNORED, tensors
-from sigmascope.scripts.replay import OF_VALUES, Recorder, leaves_of, made_by
+from sigmascope.scripts.replay import OF_VALUES, Recorder, leaves_of, made_by, weights_of
 from sigmascope.scripts.seen import Line, LossSeen, ScriptRun
 
 LOOKED = 3  # calls of one kind whose numbers are looked at
@@ -56,6 +56,8 @@ class Comparisons:
         # what modules were called with since the last backward pass: ids; numbers, one row a
         # sample; and those that a copy of what trains was asked of
         self._ids, self._inputs, self._ahead = (deque[Tensor](maxlen=CALLS) for _ in range(3))
+        # the last loss of two outputs, the weights of each, and which it was
+        self.sides: tuple[Any, tuple[set[int], set[int]], Any] | None = None
         self._parts = dict[Any, tuple[weakref.ref[Tensor], Tensor]]()  # of larger tensors, at first
 
     def fed(self, args: Any) -> None:
@@ -146,6 +148,9 @@ class Comparisons:
         if targets.requires_grad and name not in TOGETHER:
             common = leaves_of(out) & leaves_of(targets)
             run.attached[name, where] += bool(common) and made_by(targets) == "AddBackward0"
+            sides = weights_of(out), weights_of(targets)
+            if not common and all(sides):
+                self.sides = weakref.ref(found), sides, (name, where)
 
     def valued(self, name: str, found: Tensor) -> LossSeen | None:
         """Where the value of a loss is to be kept; None where it is none."""

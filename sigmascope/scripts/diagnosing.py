@@ -61,6 +61,7 @@ from sigmascope.scripts.interventions import (
 from sigmascope.scripts.patches import Change, changes_of, diff_of
 from sigmascope.scripts.rules import (
     CURES,
+    DIVIDED_TWICE,
     DRAWN_TWICE,
     FEW,
     FORGOTTEN_STATE,
@@ -266,7 +267,8 @@ def diagnose_script(
     if first.run.steps < FEW:
         late = (f"habits of the loop, for it made {first.run.steps} steps",)
     else:
-        late = ("what comes later than these steps",) if first.run.stopped else ()
+        again = ": another model like this one, trained from its start" * first.run.repeated
+        late = (f"what comes later than these steps{again}",) if first.run.stopped else ()
     return ScriptDiagnosis(
         script,
         first.run,
@@ -388,6 +390,12 @@ def _asked(
         most = max(run.summed.values(), default=1) if plain else 1
         if most > 1:
             asked.append((SUMMED_LOSS.name, ScaledRate(factor=1 / most)))
+        asked += [
+            (f.name, ScaledRate(factor=float(by)))
+            for f in found
+            for by in run.divided.values()
+            if f.name == DIVIDED_TWICE.name and plain
+        ]
         if not learned(run) and not learned(first.run, HALF):  # it may only start slowly
             asked += [(RATE_TOO_LOW.name, one) for one in _far_larger(run)]
             frozen = any(m.frozen for m in run.modules)

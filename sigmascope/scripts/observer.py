@@ -64,6 +64,7 @@ from sigmascope.scripts.replay import (
     leaves_of,
     mark_of,
     nodes_of,
+    repeated_divisor,
 )
 from sigmascope.scripts.seen import (
     Called,
@@ -179,6 +180,7 @@ class _Followed:
     by: Line | None = None  # where the last of them was made
     forward_since: bool = False  # whether a model ran with gradients since then
     dropped: set[Line | None] = field(default_factory=set)  # where a pass was for nothing
+    missed: Line | None = None  # the last pass, where that gave nothing and nothing was there
     kept: list[Tensor] = field(default_factory=list)  # parameters before a step
     given: list[tuple[int, float]] = field(default_factory=list)  # to models, within a closure
     asked: int = -LEFT_OUT[1]  # steps made when one looked last at what no optimizer has
@@ -278,6 +280,7 @@ class Observer(Closing):
         self._known: dict[Any, OptimizerSeen] = {}  # by class and place, and by parameters, too
         # weights by name: when they were handed out, and where
         self._handed_out = dict[int, tuple[weakref.ref[Any], int, Line | None]]()
+        self._first = list[tuple[weakref.ref[Tensor], int]]()  # what the first optimizer holds
         self._until, self._dozing, self._roused = AWAKE, False, False
         self._dozes = type(self.intervention) is Intervention and traced is None
         self._hooks, self._hearing = ExitStack(), False  # of modules
@@ -625,6 +628,7 @@ class Observer(Closing):
                 self._reached |= leaves_of(first)
                 self._recorder.ends_in(first)
                 self._is_used(first)
+                self._pulls_both(first)
             self._record(first, where)
         self._break("loss", () if first is None else (first.detach(),))
         with suppress(Exception):  # nothing that is watched may stop training
@@ -634,6 +638,10 @@ class Observer(Closing):
         for each in self._live:
             each.within += each.stepping
             changed = [g for g in each.gradients if not _is_same(g.now, before[id(g)])]
+            nothing = not changed and not any(
+                g.now is not None and _any(g.now) for g in each.gradients
+            )
+            each.missed = where if nothing else None
             for g in changed:
                 g.take(where)
                 if each.stepping:  # in a closure the next pass must find it empty again
@@ -683,6 +691,15 @@ class Observer(Closing):
                 self._recorder.derived(of, t)
         return found
 
+    def _pulls_both(self, loss: Tensor) -> None:
+        """Whether a loss of two outputs is all there is, and one optimizer moves both of them."""
+        if self._comparisons.sides is None:
+            return
+        ref, (one, other), key = self._comparisons.sides
+        for optimizer in self._optimizers if ref() is self._before_scale(loss) else ():
+            held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            self.run.two_sided[key] += bool(held & one) and bool(held & other)
+
     def _is_used(self, loss: Tensor) -> None:
         """Whether a loss is made of the derivatives that were taken for it with their graph."""
         left, self._derivatives = self._derivatives, []
@@ -709,6 +726,8 @@ class Observer(Closing):
         seen = self.run.losses.setdefault(where, LossSeen(where))
         self._pending.append((seen, loss.detach().clone()))
         seen.leaves += loss.grad_fn is None
+        if self.run.steps < LOOKED and (twice := repeated_divisor(loss)):
+            self.run.divided[where] = twice
         if self.run.steps < LOOKED and type(loss.grad_fn).__name__ == "SumBackward0":
             with suppress(AttributeError):
                 sizes = loss.grad_fn._saved_self_sym_sizes  # pyright: ignore
@@ -857,8 +876,22 @@ class Observer(Closing):
         where = self._place()
         if where is not None:
             self.run.made[where] += 1
+            if self._starts_over(args[0], where):
+                self.run.repeated = True
+                self._end()
         self._follow(args[0], where)
         return found
+
+    def _starts_over(self, optimizer: Optimizer, where: Line) -> bool:
+        """Whether a model like the one that was trained is trained next, as for a fold."""
+        past = self.run.optimizers
+        if len(past) != 1 or past[0].steps < KEPT:
+            return False
+        held = [p for group in optimizer.param_groups for p in group["params"]]
+        first = {id(p) for ref, _ in self._first if (p := ref()) is not None}
+        like = (past[0].kind, past[0].made) == (type(optimizer).__name__, where)
+        like = like and [p.ndim for p in held] == [ndim for _, ndim in self._first]
+        return like and first.isdisjoint(map(id, held))
 
     def _follow(self, optimizer: Optimizer, where: Line | None) -> _Followed:
         every = [p for group in optimizer.param_groups for p in group["params"]]
@@ -900,6 +933,8 @@ class Observer(Closing):
         seen = each.seen
         closure = (*args[1:], named.get("closure"))[0] is not None  # behind the optimizer itself
         if not seen.steps:
+            held = [p for group in optimizer.param_groups for p in group["params"]]
+            self._first = self._first or [(weakref.ref(p), p.ndim) for p in held]
             self.run.optimizers.append(seen)
             seen.began = self.run.steps
             self._begin()
@@ -948,7 +983,10 @@ class Observer(Closing):
         seen.old += any(g.is_old() for g in each.gradients)
         seen.dropped += seen.backward in each.dropped
         seen.vain = 0 if each.backwards else seen.vain + 1
-        if empty and any(g.is_emptied() for g in each.gradients):
+        emptied = empty and any(g.is_emptied() for g in each.gradients)
+        if emptied and each.missed is not None:
+            seen.missed, seen.missed_by = seen.missed + 1, each.missed
+        elif emptied:
             seen.emptied += 1
             seen.ahead += each.forward_since
         elif empty and not each.backwards:
@@ -983,7 +1021,9 @@ class Observer(Closing):
 
     def _looked_behind(self, optimizer: Optimizer, each: _Followed) -> None:
         """What a step has left."""
-        if each.stepping and any(g.is_old() for g in each.gradients):
+        if each.stepping and not each.within:  # a closure that does nothing, as Lightning's
+            self._judged(each)
+        elif each.stepping and any(g.is_old() for g in each.gradients):
             each.seen.old += 1
         if each.stepping:
             each.seen.unasked += not each.within

@@ -996,6 +996,29 @@ def made_by(out: Tensor) -> str:
     return "" if node is None else node.name()
 
 
+def repeated_divisor(loss: Tensor) -> int:
+    """A whole number by which a loss was divided twice at last; 0 where there is none.
+
+    Args:
+        loss: With a graph or without.
+    """
+    known, node = set[int](), loss.grad_fn
+    while node is not None and node.name() in ("DivBackward0", "MulBackward0"):
+        sides = [getattr(node, f"_saved_{side}", None) for side in ("self", "other")]
+        factors = [
+            float(t) for t in sides if isinstance(t, Tensor) and not t.ndim and t.grad_fn is None
+        ]
+        factor = factors[-1] if factors else 0.0
+        by = factor if node.name() == "DivBackward0" else 1 / factor if factor else 0.0
+        if by < 1.5 or abs(by - round(by)) > 1e-6 * by:
+            return 0
+        if round(by) in known:
+            return round(by)
+        known.add(round(by))
+        node = node.next_functions[0][0] or node.next_functions[-1][0]
+    return 0
+
+
 def nodes_of(t: Tensor) -> set[Any]:
     """Nodes of the graph behind a tensor, of which some thousand are followed.
 
@@ -1148,7 +1171,35 @@ def program_of_step(step: Step) -> Program:
     limit = max(1, SAMPLES // size) if not isinstance(targets, Tensor) else len(batches)
     parts = [(step.given(b), step.wanted(b)) for b in batches[:limit]]
     given, wanted = (together([*side]) for side in zip(*parts, strict=True))
+    if (place := _lengths(step)) is not None and not _runs(model, given):
+        model.forward = MethodType(partial(_longest_first, type(model).forward, place), model)
     return Program(model, (given, wanted), loss, batch_size=size)
+
+
+def _lengths(step: Step) -> int | None:
+    """Which argument are lengths of the samples, of which each batch has the longest first."""
+    if step.single is None or step.single.named:
+        return None
+    for place, slot in enumerate(step.inputs):
+        lengths = [b[slot] for b in step.batches]
+        numbers = lengths[0].dtype == torch.long and lengths[0].ndim == 1
+        if numbers and all(bool((t.diff() <= 0).all()) for t in lengths):
+            return place
+    return None
+
+
+def _runs(model: nn.Module, given: Any) -> bool:
+    with still(model), torch.no_grad(), random_states(), suppress(Refusal):
+        called(model, given)
+        return True
+    return False
+
+
+def _longest_first(forward: Any, place: int, module: nn.Module, *given: Tensor) -> Any:
+    """What a model gives that takes batches in this order alone, of one in any order."""
+    order = given[place].argsort(descending=True, stable=True)
+    found = forward(module, *rows_of(given, order, count=len(order)))
+    return rows_of(found, order.argsort(), count=len(order))
 
 
 def _distinct(batches: Sequence[dict[int, Tensor]]) -> list[dict[int, Tensor]]:

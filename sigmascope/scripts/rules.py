@@ -261,6 +261,23 @@ def cut_off(run: ScriptRun) -> Iterator[Finding]:
 @rule("script", OTHER_PARAMETERS, LEFT_OUT_PARAMETERS)
 def left_out(run: ScriptRun) -> Iterator[Finding]:
     """Parameters that train in no optimizer."""
+    for o in run.optimizers:
+        if (
+            len(run.optimizers) > 1
+            and o.looked >= FEW
+            and o.backward
+            and o.missed >= MANY * o.looked
+        ):
+            yield OTHER_PARAMETERS.finding(
+                _where(o.made or o.place),
+                "error",
+                _share(o.missed, o.looked),
+                f"{o.kind} ({_where(o.made)}) steps at {_where(o.place)}, behind a backward pass "
+                f"({_where(o.missed_by)}) that gives nothing to its parameters; what the pass at "
+                f"{_where(o.backward)} gives them is emptied before. No step changes anything: two "
+                "optimizers, or two losses, were taken for one another.",
+                ("Step each optimizer behind the loss of its own parameters.",),
+            )
     main = run.main
     called = [m for m in run.modules if m.parameters and m.in_training + m.in_evaluation >= FEW]
     if main is None or main.steps < FEW or not called:
@@ -459,6 +476,35 @@ SUMMED_LOSS = Kind(
     SOURCE,
     brings=(RATE_TOO_HIGH,),
 )
+DIVIDED_TWICE = Kind(
+    "divided-twice",
+    "a loss is divided by the number of passes that are accumulated, and once more by what passes "
+    "it back",
+    "Arithmetic: gradients of so many passes add up to the mean if each is divided by their number",
+    proven=True,
+    brings=(RATE_TOO_LOW,),
+)
+
+
+@rule("script", DIVIDED_TWICE)
+def divided_twice(run: ScriptRun) -> Iterator[Finding]:
+    """Accumulated gradients that are as many times too small."""
+    for place, by in run.divided.items():
+        passes = run.backwards / max(run.steps, 1)
+        if run.steps < FEW or not 0.7 * by <= passes <= 1.5 * by:  # the last round may be shorter
+            continue
+        moves = run.main is not None and run.main.kind in ("SGD", "ASGD")
+        yield DIVIDED_TWICE.finding(
+            _where(place),
+            "warning" if moves else "note",
+            _share(run.steps, run.steps),
+            f"The loss is divided by {by} twice before it is passed back ({_where(place)}), and "
+            f"{by} passes make a step: its gradient is 1/{by} of the gradient of their mean"
+            + ("." if moves else ", which this optimizer makes up for."),
+            ("Divide once: Accelerate, Lightning and Trainer do it where they pass a loss back.",),
+        )
+
+
 STALE_TARGET = Kind(
     "stale-target",
     "the copy of a model whose maximum makes the targets was never made to follow it, in all of a "
@@ -1543,7 +1589,8 @@ MAXIMISED_LOSS = Kind(
 )
 ATTACHED_TARGET = Kind(
     "attached-target",
-    "the targets of a loss are sums with an output of the same weights, and follow its gradient",
+    "the targets of a loss follow its gradient: they are sums with an output of the same weights, "
+    "or of another model that the same optimizer moves, and nothing else is minimised",
     SOURCE,
     brings=TRAINING,
 )
@@ -1578,6 +1625,17 @@ def turned_losses(run: ScriptRun) -> Iterator[Finding]:
                 f"The targets of `{name}` at {_where(place)} are a sum with what the same weights "
                 "give, and gradients go through them: they are moved towards the output.",
                 ("Compute targets under `torch.no_grad()`, or detach them.",),
+            )
+    for (name, place), count in run.two_sided.items():
+        if count >= 2:
+            yield ATTACHED_TARGET.finding(
+                _where(place),
+                "warning",
+                _share(count, count),
+                f"`{name}` at {_where(place)} is all that is minimised, and one optimizer moves "
+                "what gives both of its sides: they agree where both say nothing of what they are "
+                "given.",
+                ("Detach the side that is the target, and leave its weights to no optimizer.",),
             )
     for (name, place), count in run.identical.items():
         if count >= FEW:
@@ -1808,6 +1866,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     unchanged_inputs,
     repeated_batch,
     repeated_draws,
+    divided_twice,
     stale_target,
     unaveraged_statistics,
     shuffled_sequences,

@@ -53,6 +53,8 @@ class OptimizerSeen:
         dropped: Steps before which a backward pass was made whose gradients were emptied, and the
             same pass once more.
         empty: Steps for which no backward pass gave anything.
+        missed: Steps before which the last backward pass gave nothing to it, when nothing was left.
+        missed_by: Where that pass is.
         overwritten: Steps before which something else had written to a parameter that is followed.
         moved: Largest change of a parameter that is followed over its size, now and then.
         began: Steps that all optimizers had made before its first.
@@ -89,6 +91,8 @@ class OptimizerSeen:
     ahead: int = 0
     dropped: int = 0
     empty: int = 0
+    missed: int = 0
+    missed_by: Line | None = None
     overwritten: int = 0
     moved: list[float] = field(default_factory=list)
     began: int = 0
@@ -301,6 +305,7 @@ class ScriptRun:
         seconds: It ran.
         step_seconds: From one step to the next.
         stopped: Whether it was ended because enough was seen.
+        repeated: Whether that was where another model like the first is trained from its start.
         error: What it raised: the name of the class, the message, and its traceback.
         crossed: The last place of this package that it came through, if any.
         modules: That it calls itself, in the order of their first calls.
@@ -317,6 +322,7 @@ class ScriptRun:
         beyond: Share of the spread of targets that lies beyond the range of the operation that
             ends the output, at least, by its name and place.
         summed: How many numbers a loss is the sum of, by place.
+        divided: A number by which a loss is divided twice, by place.
         stale: Copies that make targets and never change.
         untold: Classes of models with dropout or batch normalisation that never train and are asked
             in training mode.
@@ -333,6 +339,8 @@ class ScriptRun:
             place; and how often it was one at all.
         attached: How often the targets of a loss had gradients of the parameters of its output,
             and were a sum, by name and place.
+        two_sided: How often a loss of two outputs was all that was passed back, and one optimizer
+            had weights of both, by name and place.
         turned: How often log probabilities that are weighted were made smaller by a step, the more
             the larger their weight, by place; and how often there were any.
         drawn: How often, from one step to the next, random numbers that are drawn at a place were
@@ -380,6 +388,7 @@ class ScriptRun:
     seconds: float = 0.0
     step_seconds: list[float] = field(default_factory=list)
     stopped: bool = False
+    repeated: bool = False
     error: tuple[str, str, str] | None = None
     crossed: str = ""
     modules: list[Called] = field(default_factory=list)
@@ -393,6 +402,7 @@ class ScriptRun:
     shares: dict[Any, Line | None] = field(default_factory=dict)
     beyond: dict[Any, float] = field(default_factory=dict)
     summed: dict[Any, int] = field(default_factory=dict)
+    divided: dict[Any, int] = field(default_factory=dict)
     stale: list[StaleSeen] = field(default_factory=list)
     untold: list[str] = field(default_factory=list)
     bare: list[str] = field(default_factory=list)
@@ -405,6 +415,7 @@ class ScriptRun:
     cuts: list[CutSeen] = field(default_factory=list)
     reversed: dict[Any, tuple[int, int]] = field(default_factory=dict)
     attached: Counter[Any] = field(default_factory=Counter)
+    two_sided: Counter[Any] = field(default_factory=Counter)
     drawn: dict[Any, tuple[int, int]] = field(default_factory=dict)
     scaled: Counter[Any] = field(default_factory=Counter)
     turned: dict[Any, tuple[int, int]] = field(default_factory=dict)

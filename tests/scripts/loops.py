@@ -23,6 +23,7 @@ ZERO, BACK, STEP = (f"        {w}\n" for w in ("opt.zero_grad()", "loss.backward
 LOADER = "    for x, y in loader:\n"
 SETUP = "# setup"
 LOSS = "nn.functional.cross_entropy(model(x), y)"
+OF_OTHER = LOSS.replace("model", "other")
 RATES = "sched = torch.optim.lr_scheduler.ExponentialLR(opt, 0.7)"
 BY_HAND = "[p.grad.zero_() for p in model.parameters() if p.grad is not None]"
 NOW_AND_THEN = """\
@@ -274,6 +275,10 @@ def asked(x):
 """
 UNMASKED = VIEWS.replace(".masked_fill(torch.eye(len(z), dtype=torch.bool), -torch.inf)", "")
 FAULTY = {  # what is written otherwise, by the finding that tells it
+    "divided-twice": (
+        (SETUP, "count = 0"), (ZERO, ""), (STEP, f"{NOW_AND_THEN}            opt.zero_grad()\n"),
+        (LOSS, f"{LOSS} / 4 / 4"), ("range(4)", "range(8)"),
+    ),
     "unswitched-evaluation": ((SETUP, DROPS), (STEP, STEP + SCORED)),
     "gradients-not-zeroed": ((ZERO, ""),),
     "zeroed-before-step": ((ZERO, ""), (BACK, BACK + ZERO)),
@@ -563,6 +568,11 @@ HEALTHY = {
     "zero by hand": (("opt.zero_grad()", BY_HAND),),
     "none by hand": (("opt.zero_grad()", "for p in model.parameters(): p.grad = None"),),
     "model.zero_grad": (("opt.zero_grad()", "model.zero_grad()"),),
+    "accumulation of a mean": (
+        (SETUP, "count = 0"), (ZERO, ""), (STEP, f"{NOW_AND_THEN}            opt.zero_grad()\n"),
+        (LOSS, f"{LOSS} / 4"),
+    ),
+    "a loss that is made small twice, for two reasons": ((LOSS, f"{LOSS} / 4 / 4"),),
     "accumulation": (
         (SETUP, "count = 0"), (ZERO, ""), (STEP, f"{NOW_AND_THEN}            opt.zero_grad()\n"),
     ),
@@ -640,6 +650,11 @@ HEALTHY = {
     "carried from step to step": (
         (SETUP, "state = torch.zeros(16, 8)"), ("model(x)", "model(x + 0 * state)"),
         (STEP, STEP + "        state = model(x)[:, :1].detach().expand(16, 8)\n"),
+    ),
+    "two that learn from one another and from labels": (
+        (SETUP, "other = nn.Linear(8, 2)\n"
+         "opt = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=0.1)"),
+        (LOSS, f"nn.functional.mse_loss(model(x), other(x)) + {LOSS} + {OF_OTHER}"),
     ),
     "targets of a teacher": (
         (LOSS, "nn.functional.mse_loss(model(x), (y[:, None] + model(x)).detach())"),

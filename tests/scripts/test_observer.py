@@ -244,3 +244,42 @@ MADE = (
     "import copy; model = copy.deepcopy(model); "
     + "opt = torch.optim.SGD(model.parameters(), lr=0.5)\n"
 )
+
+
+FIT = """
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+X = torch.randn(256, 8)
+Y = (X[:, 0] > 0).long()
+
+def fit(model, epochs=2):
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(epochs):
+        for k in range(0, 256, 16):
+            opt.zero_grad()
+            nn.functional.cross_entropy(model(X[k : k + 16]), Y[k : k + 16]).backward()
+            opt.step()
+
+def made(width=16):
+    return nn.Sequential(nn.Linear(8, width), nn.ReLU(), nn.Linear(width, 2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "steps"),
+    [
+        ("for width in (16, 32, 64): fit(made(width))", 32),
+        ("models = [made() for _ in range(3)]\nfor model in models: fit(model)", 32),
+        ("model = made()\nfor _ in range(3): fit(model)", 96),  # the same one goes on
+        ("fit(nn.Linear(8, 2)); fit(made())", 64),  # another kind of model
+        ("fit(nn.Linear(8, 2), 0); fit(made())", 32),
+    ],
+)
+def test_of_models_that_are_trained_one_behind_another_the_first_is_looked_at(lines, steps):
+    watching = Observer()
+    with torch.random.fork_rng(), contextlib.suppress(Stopped), watching:
+        exec(compile(FIT + lines, "<loop>", "exec"), {"__name__": "__main__"})
+    assert watching.run.steps == steps
+    assert watching.run.repeated == ("for" in lines and steps == 32)

@@ -456,3 +456,29 @@ def test_places_that_are_not_there_are_refused_before_a_gpu_ends_by_them(functio
     beyond = replay.mapped(args, lambda t: t + 1 if t.dtype == torch.long else t)
     with pytest.raises((IndexError, RuntimeError)):
         replay.require_within(function, beyond, {})
+
+
+class Packed(nn.Module):
+    """Takes the longest samples first, as `pack_padded_sequence` does by itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.out = nn.GRU(8, 8, batch_first=True), nn.Linear(8, 1)
+
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        return self.out(self.rows(packed)[1][0])
+
+
+def test_batches_that_have_the_longest_first_are_one_whole_in_any_order():
+    def loss_of(x):
+        lengths = torch.randint(1, 6, (len(x),)).sort(descending=True)[0]
+        return nn.functional.mse_loss(net(x[:, None].repeat(1, 6, 1), lengths), x[:, :1])
+
+    net = Packed()
+    program = program_of_step(trained(lambda: ([net], loss_of))[0].step)
+    (x, lengths), y = program.data
+    assert len(x) == len(y) == 96
+    assert (lengths.diff() > 0).any()
+    order = torch.arange(96).flip(0)
+    assert torch.allclose(program.model(x, lengths)[order], program.model(x[order], lengths[order]))

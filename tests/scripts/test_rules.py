@@ -13,6 +13,7 @@ from sigmascope.scripts.rules import FEW, KINDS, discriminator_won, found_in
 from sigmascope.scripts.running import Job, Script, run_here
 from sigmascope.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
 from tests.scripts.loops import (
+    BACK,
     BROKEN,
     DECODED,
     FAULTY,
@@ -29,6 +30,7 @@ from tests.scripts.loops import (
     SLOPE,
     STEP,
     WORDS,
+    ZERO,
     code,
 )
 
@@ -118,7 +120,16 @@ BINARY = (
     "nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], y.float(), "
     "pos_weight=torch.tensor({}))"
 )
+OF_BOTH = "torch.optim.SGD([*model.parameters(), *teacher.parameters()], lr=0.1)"
+BOTH = f"teacher = nn.Linear(8, 2)\nopt = {OF_BOTH}"
+NETS = "net = nn.Linear(8, 2)\ntwo = torch.optim.SGD(net.parameters(), lr=0.1)"
+CROSSED = """\
+        two.zero_grad(); loss.backward(); two.step()
+        opt.zero_grad(); nn.functional.cross_entropy(net(x), y).backward(); opt.step()
+"""
 MORE = (  # what another rule tells by the same name
+    ("other-parameters", (SETUP, NETS), (ZERO + BACK + STEP, CROSSED)),
+    ("attached-target", (SETUP, BOTH), (LOSS, "nn.functional.mse_loss(model(x), teacher(x))")),
     (
         "cut-graph",
         ("loss = " + LOSS, SLOPE.format(", retain_graph=True", " + slope.square().mean()")),
