@@ -92,7 +92,7 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "rounded-inputs": "repeated-inputs alike-inputs",
         "scrambled-reshape": "mixed-samples unrelated-targets",
         "skip-forgotten": "unused-layers",
-        "slow-average": "stale-target",
+        "slow-average": "stale-target slow-average",
         "swapped-axes": "unrelated-targets",
         "unfrozen-teacher": "attached-target",
         "unrelated-target": "unrelated-targets",

@@ -281,6 +281,8 @@ class Observer(Closing):
         # weights by name: when they were handed out, and where
         self._handed_out = dict[int, tuple[weakref.ref[Any], int, Line | None]]()
         self._first = list[tuple[weakref.ref[Tensor], int]]()  # what the first optimizer holds
+        # where gradients are turned off: the last step, and how often in steps in a row
+        self._turns = dict[Any, tuple[int, int]]()
         self._until, self._dozing, self._roused = AWAKE, False, False
         self._dozes = type(self.intervention) is Intervention and traced is None
         self._hooks, self._hearing = ExitStack(), False  # of modules
@@ -386,6 +388,8 @@ class Observer(Closing):
         for kind in kinds:  # several have a `step` of their own
             if isinstance(kind, type) and issubclass(kind, LRScheduler) and "step" in vars(kind):
                 yield kind, "step", self._scheduled
+        for kind in (torch.no_grad, torch.inference_mode):
+            yield kind, "__enter__", self._turned_off
         yield torch.amp.GradScaler, "scale", self._scaled
         for name in ("step", "unscale_"):
             yield torch.amp.GradScaler, name, self._scaler(name)
@@ -560,6 +564,9 @@ class Observer(Closing):
         if alike:
             with suppress(Exception):  # nothing that is watched may stop training
                 self._comparisons.asked(args)
+        elif known.calls <= self.run.steps / 4 and not module.training:
+            with suppress(Exception):  # nothing that is watched may stop training
+                self._averaged(module)
         if not known.twin and id(module) in self._recorder.bootstraps:
             known.twin = any(is_copy(m, module) for m in self._roots)
             known.changed = known.changed or module in self._roots
@@ -567,6 +574,21 @@ class Observer(Closing):
             norms = [m for m in module.modules() if isinstance(m, NORMS)]
             like = any(type(m) is known.kind and m.training for m in self._roots)
             known.bare = like and bool(norms) and all(map(is_untouched, norms))
+
+    def _averaged(self, module: nn.Module) -> None:
+        """An average of weights is asked: how much of it is what they were at first."""
+        starts = [m for step in self._recorded.values() for m in step.modules]
+        pairs = [(r, s) for r in self._roots if is_copy(r, module) for s in starts if is_copy(s, r)]
+        for root, start in pairs[:1]:
+            moved = left = apart = 0.0
+            rows = zip(*(m.parameters() for m in (module, root, start)), strict=True)
+            for mean, now, first in ((p.detach().double() for p in row) for row in rows):
+                way = first.to(now.device) - now
+                moved += float(way.square().sum())
+                left += float(((mean - now) * way).sum())
+                apart += float((mean - now - way).square().sum())
+            if 0 < apart < moved:  # else it is no average of them, or has never been moved
+                self.run.averages[type(module).__name__] = left / moved, self._place()
 
     def _bare(self) -> Iterator[str]:
         """Copies of what trains, with batch normalisers that no batch has told anything."""
@@ -1147,6 +1169,19 @@ class Observer(Closing):
         if seen is not None:
             self._rouse()
             seen.evaluated = self._place() or seen.evaluated
+        return own(*args, **named)
+
+    def _turned_off(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        """Gradients are turned off, as where a model is asked; not where each step does it."""
+        if self._dozing and not self._roused:
+            frame = sys._getframe(2)
+            if frame.f_code.co_name == "decorate_context" and frame.f_back is not None:
+                frame = frame.f_back
+            where, now = (frame.f_code, frame.f_lineno), self.run.steps
+            last, times = self._turns.get(where, (now, 0))
+            self._turns[where] = now, times + 1 if now <= last + 1 else 1
+            if self._turns[where][1] <= FEW and self._own(frame.f_code.co_filename):
+                self._rouse()
         return own(*args, **named)
 
     def _iterated(self, own: Callable[..., Any], args: Any, named: Any) -> Any:

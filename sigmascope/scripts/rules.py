@@ -772,6 +772,31 @@ def slow_statistics(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+SLOW_AVERAGE = Kind(
+    "slow-average",
+    "an average of weights is asked that is, for the larger part, what they were before the first "
+    "step; a note where the run was stopped",
+    "Arithmetic: the decay to the power of the steps",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", SLOW_AVERAGE)
+def slow_average(run: ScriptRun) -> Iterator[Finding]:
+    """An average over more steps than there are."""
+    for name, (share, place) in run.averages.items():
+        if run.steps >= FEW and share > 0.5:
+            yield SLOW_AVERAGE.finding(
+                _where(place),
+                "note" if run.stopped else "warning",
+                _share(1, 1),
+                f"The copy of {name} that is asked at {_where(place)} is an average of weights: "
+                f"{share:.0%} of it is what they were before the first step, {run.steps} steps "
+                "behind that.",
+                ("Let the decay grow with the steps, as `min(decay, (1 + n) / (10 + n))`.",),
+            )
+
+
 LONGER_THAN_TRAINED = Kind(
     "longer-than-trained",
     "a model is asked of sequences half as long again as any that it was trained on, or longer (a "
@@ -1862,6 +1887,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     evaluation_mode,
     unswitched_evaluation,
     slow_statistics,
+    slow_average,
     longer_than_trained,
     unchanged_inputs,
     repeated_batch,

@@ -33,7 +33,7 @@ from sigmascope import gate
 from sigmascope.diagnosis import Program, diagnose
 from sigmascope.diagnosis.rules.outputs import UNFIT_TARGETS
 from sigmascope.gate import Closing, Refusal
-from sigmascope.linalg.devices import on_cpu
+from sigmascope.probes.execution import on_cpu
 from sigmascope.records import Finding
 from sigmascope.scripts.interventions import Intervention
 from sigmascope.scripts.observer import Observer, Stopped

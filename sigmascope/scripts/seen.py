@@ -324,6 +324,9 @@ class ScriptRun:
         summed: How many numbers a loss is the sum of, by place.
         divided: A number by which a loss is divided twice, by place.
         stale: Copies that make targets and never change.
+        averages: Of copies whose weights lie between those of a model that trains and what these
+            were before the first step: the share of the latter when one was asked last, and where,
+            by class.
         untold: Classes of models with dropout or batch normalisation that never train and are asked
             in training mode.
         bare: Classes of copies that are asked in evaluation mode, with batch normalisers that no
@@ -404,6 +407,7 @@ class ScriptRun:
     summed: dict[Any, int] = field(default_factory=dict)
     divided: dict[Any, int] = field(default_factory=dict)
     stale: list[StaleSeen] = field(default_factory=list)
+    averages: dict[str, tuple[float, Line | None]] = field(default_factory=dict)
     untold: list[str] = field(default_factory=list)
     bare: list[str] = field(default_factory=list)
     classes: list[tuple[int, int, int]] = field(default_factory=list)

@@ -57,6 +57,7 @@ def test_a_loop_without_one_is_left_in_peace(name):
 
 def test_every_kind_that_is_declared_has_a_loop_that_has_it():
     by_change = {
+        "slow-average",
         "unsuited-weights",
         "summed-loss",
         "harmful-decay",
@@ -432,3 +433,31 @@ def test_rows_of_an_odd_number_are_no_two_views():
     seen = run(code(("loss = " + LOSS, ODD)))
     assert seen.narrow
     assert seen.pairs == {}
+
+
+MEAN = "import copy\nmean = copy.deepcopy(model).eval()"
+FOLLOWS = """\
+        with torch.no_grad():
+            for e, m in zip(mean.parameters(), model.parameters()): e.lerp_(m, {})
+"""
+ASKED = "        if count == {}:\n            with torch.no_grad(): mean(X)\n        count += 1\n"
+
+
+@pytest.mark.parametrize(
+    ("share", "at", "told"),
+    [
+        (1e-3, 50, ["slow-average"]),
+        (1e-3, 300, ["slow-average"]),  # long behind the steps that are looked at
+        (0.05, 50, []),
+        (0.05, 300, []),
+        (0.0, 50, []),  # a copy that is kept as it was
+    ],
+)
+def test_averages_over_more_steps_than_there_are_are_told(share, at, told):
+    text = code(
+        (SETUP, f"{MEAN}\ncount = 0"),
+        (STEP, STEP + FOLLOWS.format(share) + ASKED.format(at)),
+        ("range(4)", f"range({at // 16 + 1})"),
+    )
+    seen = run(text, recorded=True, steps=None)
+    assert [f.name for f in found_in(seen) if f.name == "slow-average"] == told
