@@ -6,8 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
-from sigmascope.linalg.devices import on_cpu
+from sigmascope.gate import Refusal, on_cpu
 from sigmascope.linalg.krylov import Operator, extreme_eigenvalues
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch, Loss

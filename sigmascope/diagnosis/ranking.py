@@ -13,8 +13,7 @@ from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, windows
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
 from sigmascope.diagnosis.trainability.short_runs import Probing
-from sigmascope.gate import Budget, OverBudget, Refusal, printable
-from sigmascope.linalg.devices import on_cpu
+from sigmascope.gate import Budget, OverBudget, Refusal, on_cpu, printable
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Estimate, Shown
 

@@ -18,7 +18,7 @@ from sigmascope.gate.limits import (
     time_words,
     trim,
 )
-from sigmascope.gate.randomness import DrawnNumbers, random_states
+from sigmascope.gate.randomness import DrawnNumbers, on_cpu, random_states
 from sigmascope.gate.refusals import Refusal, printable, printable_lines
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "RowFile",
     "allowed",
     "memory",
+    "on_cpu",
     "printable",
     "printable_lines",
     "random_states",

@@ -1,9 +1,16 @@
-"""Random states of torch: of the CPU, and of an accelerator that was started."""
+"""State of torch that belongs to the process: random states of every device, the default device."""
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+from types import FrameType
 from typing import Any
+
+PACKAGE = str(Path(__file__).parents[1])
+HANDS = 8  # frames between a mode that hears a call and the function that it hands it on to
 
 
 @contextmanager
@@ -60,3 +67,48 @@ def _started() -> tuple[str, list[int]]:
     if getattr(module, "is_initialized", module.is_available)():
         return kind, list(range(module.device_count()))
     return kind, []
+
+
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Make tensors of this package's own on the CPU, where another device is the default.
+
+    Its code names a device wherever it means another one. A context, and a decorator of doors.
+    """
+    import torch
+
+    with nullcontext() if torch.get_default_device().type == "cpu" else _own_on_cpu()():
+        yield
+
+
+@cache
+def _own_on_cpu() -> Any:
+    """The mode that answers for the default device where a tensor is made from here."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._device import _device_constructors
+
+    class OwnOnCpu(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            named = kwargs or {}
+            makes = func in _device_constructors() and "device" not in named
+            if makes and _asks(func).f_code.co_filename.startswith(PACKAGE):
+                there = args and isinstance(args[0], torch.Tensor)
+                named = {**named, "device": args[0].device if there else "cpu"}
+            return func(*args, **named)
+
+    return OwnOnCpu
+
+
+def _asks(func: Callable[..., Any]) -> FrameType:
+    """Who calls a function of torch, behind modes that hand the call on, as those that trace."""
+    asks = frame = sys._getframe(2)
+    for _ in range(HANDS):
+        if frame.f_code.co_name == "__torch_function__" and func in frame.f_locals.values():
+            asks = frame.f_back or frame
+        if frame.f_back is None or not frame.f_code.co_filename.startswith(PACKAGE):
+            break
+        frame = frame.f_back
+    return asks

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from sigmascope import gate
-from sigmascope.gate import Refusal, printable, trim
-from sigmascope.linalg.devices import on_cpu
+from sigmascope.gate import Refusal, on_cpu, printable, trim
 from sigmascope.quantities import SCAN
 from sigmascope.records import Layer, Reading, Skipped
 from sigmascope.records.scans import Matrix, Scan, ScanPlan

@@ -32,8 +32,7 @@ import torch
 from sigmascope import gate
 from sigmascope.diagnosis import Program, diagnose
 from sigmascope.diagnosis.rules.outputs import UNFIT_TARGETS
-from sigmascope.gate import Closing, Refusal
-from sigmascope.probes.execution import on_cpu
+from sigmascope.gate import Closing, Refusal, on_cpu
 from sigmascope.records import Finding
 from sigmascope.scripts.interventions import Intervention
 from sigmascope.scripts.observer import Observer, Stopped

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import gate, products, records
-from sigmascope.gate import Refusal, allowed, size_words
-from sigmascope.linalg.devices import on_cpu
+from sigmascope.gate import Refusal, allowed, on_cpu, size_words
 from sigmascope.linalg.spectra import Work, counted
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import ALONE, apart, as_found, in_words

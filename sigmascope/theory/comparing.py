@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import quantities as q
-from sigmascope.gate import Refusal
-from sigmascope.linalg.devices import on_cpu
+from sigmascope.gate import Refusal, on_cpu
 from sigmascope.linalg.spectra import spectra
 from sigmascope.probes import Weight, as_matrix
 from sigmascope.probes.execution import plain

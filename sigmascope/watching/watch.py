@@ -20,8 +20,7 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from sigmascope import quantities as q
-from sigmascope.gate import Closing
-from sigmascope.linalg.devices import on_cpu
+from sigmascope.gate import Closing, on_cpu
 from sigmascope.probes.execution import is_compiled
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Finding, Skipped

@@ -1,6 +1,5 @@
 """Running a model without leaving a trace in it: freezing, copies, hooks."""
 
-from sigmascope.linalg.devices import on_cpu
 from sigmascope.probes.execution.gradients import Dropped, dropped, watching_dropout
 from sigmascope.probes.execution.layers import (
     Call,
@@ -41,7 +40,6 @@ __all__ = [
     "layers",
     "module_name",
     "normalisers",
-    "on_cpu",
     "plain",
     "reached",
     "recording",

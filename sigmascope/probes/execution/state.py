@@ -36,9 +36,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.hooks import RemovableHandle
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sigmascope.gate import Refusal, allowed, random_states, size_words
+from sigmascope.gate import Refusal, allowed, on_cpu, random_states, size_words
 from sigmascope.linalg import sums
-from sigmascope.linalg.devices import on_cpu
 from sigmascope.probes.samples import RUNS
 
 if TYPE_CHECKING:

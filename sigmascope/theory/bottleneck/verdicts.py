@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import quantities as q
-from sigmascope.gate import Refusal
-from sigmascope.linalg.devices import on_cpu
+from sigmascope.gate import Refusal, on_cpu
 from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch

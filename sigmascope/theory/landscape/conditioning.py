@@ -8,9 +8,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, on_cpu
 from sigmascope.linalg import condition_number, matrix_rank
-from sigmascope.linalg.devices import on_cpu
 from sigmascope.networks import Activation, activation_layer, is_activation
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Conditioning

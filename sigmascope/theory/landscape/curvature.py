@@ -13,8 +13,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
-from sigmascope.gate import Refusal
-from sigmascope.linalg.devices import on_cpu
+from sigmascope.gate import Refusal, on_cpu
 from sigmascope.linalg.krylov import (
     Density,
     extreme_eigenvalues,

@@ -1,7 +1,6 @@
 import torch
 
-from sigmascope.linalg import devices
-from sigmascope.linalg.devices import on_cpu
+from sigmascope.gate import on_cpu, randomness
 
 
 def made(code, path):
@@ -9,7 +8,7 @@ def made(code, path):
     return eval(compile(code, path, "eval"), {"torch": torch, "x": torch.ones(2)})
 
 
-OURS, THEIRS = f"{devices.PACKAGE}/linalg/spectra.py", "/home/them/train.py"
+OURS, THEIRS = f"{randomness.PACKAGE}/linalg/spectra.py", "/home/them/train.py"
 
 
 def test_what_is_made_here_lies_on_the_cpu_and_what_a_model_makes_where_it_would():
