@@ -650,7 +650,8 @@ class Observer(Closing):
                 self._reached |= leaves_of(first)
                 self._recorder.ends_in(first)
                 self._is_used(first)
-                self._pulls_both(first)
+                with suppress(Exception):  # nothing that is watched may stop training
+                    self._pulls_both(first)
             self._record(first, where)
         self._break("loss", () if first is None else (first.detach(),))
         with suppress(Exception):  # nothing that is watched may stop training
@@ -748,8 +749,9 @@ class Observer(Closing):
         seen = self.run.losses.setdefault(where, LossSeen(where))
         self._pending.append((seen, loss.detach().clone()))
         seen.leaves += loss.grad_fn is None
-        if self.run.steps < LOOKED and (twice := repeated_divisor(loss)):
-            self.run.divided[where] = twice
+        with suppress(Exception):  # nothing that is watched may stop training
+            if self.run.steps < LOOKED and (twice := repeated_divisor(loss)):
+                self.run.divided[where] = twice
         if self.run.steps < LOOKED and type(loss.grad_fn).__name__ == "SumBackward0":
             with suppress(AttributeError):
                 sizes = loss.grad_fn._saved_self_sym_sizes  # pyright: ignore
@@ -907,7 +909,8 @@ class Observer(Closing):
     def _starts_over(self, optimizer: Optimizer, where: Line) -> bool:
         """Whether a model like the one that was trained is trained next, as for a fold."""
         past = self.run.optimizers
-        if len(past) != 1 or past[0].steps < KEPT:
+        limited = self._steps is not None or self._seconds is not None
+        if not limited or len(past) != 1 or past[0].steps < KEPT:
             return False
         held = [p for group in optimizer.param_groups for p in group["params"]]
         first = {id(p) for ref, _ in self._first if (p := ref()) is not None}

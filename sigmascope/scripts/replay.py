@@ -161,8 +161,7 @@ class StepCall:
 
     def _computed(self, args: Any, named: Any) -> Any:
         assert self.function is not None
-        elsewhere = any(t.device.type not in ("cpu", "meta") for t in tensors((args, named)))
-        if self.name in INDEXED and elsewhere:
+        if self.name in INDEXED and any(t.device.type != "cpu" for t in tensors((args, named))):
             require_within(self.function, args, named)
         cast = nullcontext() if self.cast is None else torch.autocast(self.cast[0], self.cast[1])
         with cast:

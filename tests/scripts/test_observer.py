@@ -278,8 +278,14 @@ def made(width=16):
     ],
 )
 def test_of_models_that_are_trained_one_behind_another_the_first_is_looked_at(lines, steps):
-    watching = Observer()
+    watching = Observer(seconds=60.0)
     with torch.random.fork_rng(), contextlib.suppress(Stopped), watching:
         exec(compile(FIT + lines, "<loop>", "exec"), {"__name__": "__main__"})
     assert watching.run.steps == steps
     assert watching.run.repeated == ("for" in lines and steps == 32)
+
+
+def test_who_asks_for_no_end_has_all_of_a_sweep():
+    with torch.random.fork_rng(), Observer() as watching:
+        exec(compile(f"{FIT}\nfor k in (16, 32): fit(made(k))", "<loop>", "exec"), {})
+    assert (watching.run.steps, watching.run.repeated) == (64, False)
