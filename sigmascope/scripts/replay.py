@@ -1176,15 +1176,12 @@ def program_of_step(step: Step) -> Program:
 
 
 def _lengths(step: Step) -> int | None:
-    """Which argument are lengths of the samples, of which each batch has the longest first."""
+    """Which argument is a whole number for each sample, as its length."""
     if step.single is None or step.single.named:
         return None
-    for place, slot in enumerate(step.inputs):
-        lengths = [b[slot] for b in step.batches]
-        numbers = lengths[0].dtype == torch.long and lengths[0].ndim == 1
-        if numbers and all(bool((t.diff() <= 0).all()) for t in lengths):
-            return place
-    return None
+    given = (step.batches[0][slot] for slot in step.inputs)
+    numbers = (k for k, t in enumerate(given) if t.dtype == torch.long and t.ndim == 1)
+    return next(numbers, None)
 
 
 def _runs(model: nn.Module, given: Any) -> bool:

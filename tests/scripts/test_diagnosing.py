@@ -464,11 +464,11 @@ def raised_by_us(tmp_path, monkeypatch, *, at):
     return script, Outcome(run_here(Job(script, 12, 20)))
 
 
-@pytest.mark.parametrize("at", [0, 5])
-def test_an_error_of_our_own_is_not_told_as_the_script_s(tmp_path, monkeypatch, at):
+@pytest.mark.parametrize(("at", "error"), [(0, None), (5, None), (5, ("KeyError", "theirs", ""))])
+def test_an_error_of_our_own_is_not_told_as_the_script_s(tmp_path, monkeypatch, at, error):
     script, first = raised_by_us(tmp_path, monkeypatch, at=at)
     assert first.run.crossed.startswith("observer.py:")
-    bare = Bare()
+    bare = Bare(error)
     if at:
         (told,) = _fault(bare, script, first)
         assert first.run.crossed in told

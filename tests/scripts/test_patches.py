@@ -16,7 +16,7 @@ from sigmascope.records import Estimate, Reading
 from sigmascope.scripts.patches import changes_of, diff_of, first_change
 from sigmascope.scripts.rules import SORTED_CLASSES, found_in
 from sigmascope.scripts.running import Job, Script, run_here
-from tests.scripts.loops import BACK, FAULTY, LAST, LOSS, SCALED, SETUP, STEP, ZERO, code
+from tests.scripts.loops import AGAIN, BACK, FAULTY, LAST, LOSS, SCALED, SETUP, STEP, ZERO, code
 
 CHANGED = (
     "gradients-not-zeroed",
@@ -95,11 +95,18 @@ def test_a_softmax_that_is_written_into_a_loss_is_left_out(shares, tmp_path):
     assert first_change(run, found_in(run)) == code()
 
 
-@pytest.mark.parametrize("name", ["scaler", "grad_scaler", "amp"])
-def test_gradients_of_an_optimizer_that_a_scaler_steps_are_emptied_by_their_own(name, tmp_path):
+HELPER = "def made(): return torch.optim.SGD(model.parameters(), lr=0.5)\nopt = made()"
+
+
+@pytest.mark.parametrize(
+    ("name", "made"), [("scaler", AGAIN), ("amp", AGAIN), ("grad_scaler", HELPER)]
+)
+def test_gradients_of_an_optimizer_that_a_scaler_steps_are_emptied_by_their_own(
+    name, made, tmp_path
+):
     steps = SCALED.replace("scaler", name)
-    made = (SETUP, f"{name} = torch.amp.GradScaler('cpu')")
-    text = code(made, (STEP, steps), (BACK, ""), (ZERO, ""))
+    scaler = (SETUP, f"{name} = torch.amp.GradScaler('cpu')")
+    text = code((AGAIN, made), scaler, (STEP, steps), (BACK, ""), (ZERO, ""))
     (tmp_path / "train.py").write_text(text)
     run = ran(tmp_path / "train.py")
     assert "            opt.zero_grad()\n".strip() in first_change(run, found_in(run))

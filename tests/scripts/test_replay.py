@@ -38,12 +38,13 @@ def test_masks_that_are_made_of_labels_are_part_of_the_loss(long):
     assert seen.step.batches[0][slot].shape == (16,)
 
 
-def test_inputs_and_targets_that_are_cut_of_what_a_step_has_drawn_are_its_batch():
-    drawn = "s = (torch.randint(0, 8, (16, 1)) + torch.arange(9) * 3) % 8"
+@pytest.mark.parametrize("start", ["torch.randint(0, 8, (16, 1))", "(8 * x[:, :1]).long()"])
+def test_inputs_and_targets_that_are_cut_of_one_tensor_are_a_batch(start):
+    """Though what they are made of is one tensor, and might be the batch itself."""
+    drawn = f"s = ({start} + torch.arange(9) * 3) % 8"
     lost = "nn.functional.cross_entropy(model(s[:, :-1].float()), s[:, 1] % 2)"
-    program = program_of_run(run(code((SETUP, drawn), (LOADER, f"{LOADER}        {drawn}\n"),
-                                      (LOSS, lost)), recorded=True))  # fmt: skip
-    inputs, targets = program.data
+    text = code((LOADER, f"{LOADER}        {drawn}\n"), (LOSS, lost))
+    inputs, targets = program_of_run(run(text, recorded=True)).data
     assert (inputs.shape[1:], targets.shape[1:]) == ((8,), ())
 
 

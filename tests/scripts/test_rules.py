@@ -130,6 +130,12 @@ CROSSED = """\
 """
 MORE = (  # what another rule tells by the same name
     ("other-parameters", (SETUP, NETS), (ZERO + BACK + STEP, CROSSED)),
+    # with a closure that does nothing, as Lightning steps where a script optimizes by hand
+    (
+        "other-parameters",
+        (SETUP, NETS),
+        (ZERO + BACK + STEP, CROSSED.replace("step()", "step(lambda: None)")),
+    ),
     ("attached-target", (SETUP, BOTH), (LOSS, "nn.functional.mse_loss(model(x), teacher(x))")),
     (
         "cut-graph",
@@ -148,6 +154,14 @@ MORE = (  # what another rule tells by the same name
     ("copied-targets", (SETUP, WORDS), ("loss = " + LOSS, ENCODED + DECODED.format("ids"))),
     ("reversed-class-weights", RARE, (LOSS, BINARY.format(0.3))),
 )
+
+
+def test_of_two_that_agree_and_of_which_one_is_moved_the_other_is_left_out():
+    changes = (
+        (SETUP, "other = nn.Linear(8, 2)"),
+        (LOSS, "nn.functional.mse_loss(model(x), other(x))"),
+    )
+    assert [f.name for f in found_in(run(code(*changes)))] == ["left-out-parameters"]
 
 
 TRAINED = f"nn.functional.cross_entropy(model(X), Y).backward(); opt.step()\n{FROZEN}"
