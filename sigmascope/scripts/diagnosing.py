@@ -610,6 +610,11 @@ def _judged(
     meant = (FROZEN_LAYER.name, FROZEN_PARAMETERS.name) if far else ()
     meant += (RANDOM_EVALUATION.name,) if any(m.repeated for m in run.modules) else ()
     told = [_proved(f, attempts.get(f.name, ()), own.get(f.name)) for f in found]
+    if far:  # what would bring a run that learns farther is no error of it
+        told = [
+            replace(f, severity="warning") if f.severity == "error" and f.name not in own else f
+            for f in told
+        ]
     told = [replace(f, severity="note") if f.name in meant else f for f in told]
     names = {f.name for f in found}
     for name, made in attempts.items():

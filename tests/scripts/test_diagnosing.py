@@ -438,6 +438,15 @@ def test_what_is_frozen_is_no_fault_of_a_script_that_learns():
         assert [f.severity for f in told] == [severity]
 
 
+@pytest.mark.parametrize(("last", "severity"), [(0.3, "warning"), (0.8, "error")])
+def test_what_would_bring_a_run_that_learns_farther_is_no_error(last, severity):
+    found = RATE_TOO_LOW.finding("(training)", "error", (), "low")
+    one = Attempt("rate x 100", "", (last,), (0.01,), 1.0, Estimate.exactly(0.6))
+    run = ScriptRun(steps=40, losses={None: LossSeen(None, [1.0] * 8 + [last] * 32)})
+    (told,) = _judged([found], {RATE_TOO_LOW.name: [one]}, run)
+    assert told.severity == severity
+
+
 class Bare:
     """A runner in which every script ends in the same way."""
 
