@@ -249,7 +249,11 @@ def diagnose_script(
         tell("the script as it is", 0, 3)
         budget = seconds / 4
         whole = {"network": budget, "output": output}
-        first = runner.run(Job(script, steps, budget, seconds / 6, seconds / 2, **whole))
+        job = Job(script, steps, budget, seconds / 6, seconds / 2, **whole)
+        first = runner.run(job)
+        if _wants_launcher(first.run):
+            script = replace(script, launched=True)
+            first = runner.run(replace(job, script=script))
         fault = _fault(runner, script, first)
         _require_trained(first, script)
         tell("what is changed", 1, 3)
@@ -274,10 +278,22 @@ def diagnose_script(
         first.run,
         findings,
         tuple(sorted(bench.attempts, key=lambda a: -a.avoided.value)),
-        (*fault, *unread, *late),
+        (
+            *fault,
+            *unread,
+            *late,
+            *("other processes: it was started as `torchrun` starts one",) * script.launched,
+        ),
         tuple(bench.untried),
         diffs,
     )
+
+
+def _wants_launcher(run: ScriptRun) -> bool:
+    """Whether it ended for want of what `torchrun` has in the environment."""
+    kind, says, _ = run.error or ("", "", "")
+    names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    return kind in ("ValueError", "KeyError") and not run.steps and any(n in says for n in names)
 
 
 def _fault(runner: Runner, script: Script, first: Outcome) -> tuple[str, ...]:

@@ -647,7 +647,7 @@ class Recorder(TorchFunctionMode):
             self._gave |= {id(t): (self._passes, weakref.ref(t)) for t in tensors(out)}
         if fresh and id(module) not in self._copies:
             with suppress(Exception):  # what cannot be copied is not looked at, which is said
-                self._copies[id(module)] = module, _uncompiled_copy(module)
+                self._copies[id(module)] = module, _plain_copy(module)
         if not self._live:
             self._heard, self._live = deque(self._heard, maxlen=BEHIND), True
         self._hear(_Heard(None, module, args, named, out))
@@ -747,8 +747,10 @@ class Recorder(TorchFunctionMode):
             return None
 
 
-def _uncompiled_copy(module: nn.Module) -> nn.Module:
-    """A copy, of which no part is what `torch.compile` has made."""
+def _plain_copy(module: nn.Module) -> nn.Module:
+    """A copy, of which no part is compiled, and that no other process has a part of."""
+    if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
+        module = module.module
     made = deepcopy(getattr(module, "_orig_mod", module))
     for part in [*made.modules()]:
         part._compiled_call_impl = None

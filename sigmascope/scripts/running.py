@@ -13,6 +13,7 @@ import pickle
 import random
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -57,11 +58,13 @@ class Script:
         target: A file of Python, or the name of a module that `python -m` runs.
         arguments: Its own.
         folder: Where it is run; the present one if not given.
+        launched: Whether it is told what `torchrun` tells the one process that it starts.
     """
 
     target: str
     arguments: tuple[str, ...] = ()
     folder: str = ""
+    launched: bool = False
 
     @property
     def name(self) -> str:
@@ -265,6 +268,8 @@ def _watched(job: Job, made: str) -> None:
     """Run a script under an observer, and write down what was seen."""
     if job.script.folder:
         os.chdir(job.script.folder)
+    if job.script.launched:
+        os.environ.update(_launched())
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
@@ -280,6 +285,16 @@ def _watched(job: Job, made: str) -> None:
         outcome = _with_network(outcome, job.network)
     outcome.run.step = None
     _file(Path(made), outcome)
+
+
+def _launched() -> dict[str, str]:
+    """What `torchrun --nproc-per-node 1` has in the environment of its process."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    first = dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK"), "0")
+    alone = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"), "1")
+    return {**first, **alone, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
 def _file(path: Path, what: Any) -> None:

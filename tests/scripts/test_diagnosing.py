@@ -447,6 +447,23 @@ def test_what_would_bring_a_run_that_learns_farther_is_no_error(last, severity):
     assert told.severity == severity
 
 
+SHARED = """\
+import os
+torch.distributed.init_process_group("gloo")
+assert (os.environ["LOCAL_RANK"], torch.distributed.get_world_size()) == ("0", 1)
+model = nn.parallel.DistributedDataParallel(model)
+"""
+
+
+def test_a_script_that_wants_a_launcher_is_started_as_by_one(tmp_path):
+    twice = ("(model(x), y)", "(model(x).softmax(1), y)")
+    found = diagnosed(tmp_path, code(("# setup", SHARED), twice))
+    assert found.script.launched
+    assert any("other processes" in why for why in found.unlooked)
+    assert not any("network" in why for why in found.unlooked)
+    assert [f.name for f in found.findings][:2] == ["softmax-twice", "softmax-in-the-loss"]
+
+
 class Bare:
     """A runner in which every script ends in the same way."""
 
