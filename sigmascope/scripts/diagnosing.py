@@ -8,8 +8,11 @@ none.
 """
 
 import math
+import re
 import statistics
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +40,7 @@ from sigmascope.gate import Refusal
 from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
 from sigmascope.scripts.interventions import (
     AdamSteps,
+    BlankedScores,
     CarriedState,
     Clipped,
     DecayOfMatrices,
@@ -75,6 +79,7 @@ from sigmascope.scripts.rules import (
     SUMMED_LOSS,
     UNSUITED_WEIGHTS,
     found_in,
+    last_batch_score,
 )
 from sigmascope.scripts.running import Job, Outcome, Runner, Script
 from sigmascope.scripts.seen import BrokenSeen, OptimizerSeen, ScriptRun
@@ -105,6 +110,8 @@ DO: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
         REVERSED_EDGES: ("Gather where an edge begins, and add up where it ends.",),
     }
 )
+SEVERAL = 3  # batches of an evaluation
+ENDLESS = 10**9  # steps
 AHEAD = 3  # steps that one looks ahead of a loss that is no number
 USUAL = 1e-2  # of their size, by which weights may change in a step
 FAR_LARGER = 100.0  # times another loss
@@ -264,6 +271,8 @@ def diagnose_script(
         late = {f.name for f in own} - early
         found = [*own, *first.findings]
         attempts = bench.tried(_asked(first, found, late)) if first.run.steps >= FEW else {}
+        if first.run.steps >= FEW:
+            found += bench.scored()
         findings = tuple(_judged(found, attempts, first.run))
         diffs = bench.checked(changes_of(first.run, findings))
         tell("done", 3, 3)
@@ -537,6 +546,37 @@ class _Bench:
             if name:
                 found.setdefault(name, []).append(attempt)
         return found
+
+    def scored(self) -> list[Finding]:
+        """Whether what is printed of evaluations is of their last batches alone."""
+        run = self._whole
+        rounds = Counter(n for n in run.rounds if n >= SEVERAL)
+        if not rounds or run.error is not None:
+            return []
+        if self._late(4, long=True):
+            self.untried.append(BlankedScores.says)
+            return []
+        count = rounds.most_common(1)[0][0]
+        own = self._printed(Intervention())
+        if not own or self._printed(BlankedScores(count=count)) != own:
+            return []
+        last, again = (
+            self._printed(i) for i in (BlankedScores(count=count, last=True), Intervention())
+        )
+        if again != own or len(last) != len(own):  # there is more in it that changes
+            return []
+        changed = [(a, b) for a, b in zip(own, last, strict=True) if a != b]
+        return [last_batch_score(run, count, *changed[0])] if changed else []
+
+    def _printed(self, one: Intervention) -> list[str]:
+        """Numbers that the script prints."""
+        with tempfile.TemporaryDirectory() as folder:
+            output = Path(folder) / "printed"
+            how = {"intervention": one, "output": str(output), "start": self._budget * 2}
+            steps = self._whole.steps if self._whole.stopped else ENDLESS  # what comes at its end
+            self._runner.run(Job(self._script, steps, self._budget, **how))
+            text = output.read_text(encoding="utf-8", errors="replace")
+        return re.findall(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|nan|inf", text)
 
     def checked(self, changes: Mapping[str, Change]) -> dict[str, str]:
         """Diffs, without those of the script's file with which it does not run any more."""

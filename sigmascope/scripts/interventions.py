@@ -705,3 +705,32 @@ class ReversedSteps(Intervention):
             for p in group["params"]:
                 if p.grad is not None:
                     p.grad = -p.grad
+
+
+@dataclass
+class BlankedScores(Intervention):
+    """Models that are asked without gradients are given nothing, in some batches of each round.
+
+    Attributes:
+        count: Batches of a round.
+        last: Whether the last of them is blank, or all others.
+    """
+
+    name: str = "blanked-scores"
+    says: str = "nothing given where a model is asked, in some batches"
+    count: int = 1
+    last: bool = False
+
+    def __post_init__(self) -> None:
+        self._at = 0
+
+    def iterated(self, loader: DataLoader) -> None:
+        self._at = 0
+
+    def after_step(self, optimizer: Optimizer) -> None:
+        self._at = 0
+
+    def asked(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
+        at, self._at = self._at % self.count, self._at + 1
+        blank = (at == self.count - 1) == self.last
+        return tuple(mapped(a, torch.zeros_like) for a in args) if blank else None

@@ -280,6 +280,7 @@ class Observer(Closing):
         self._known: dict[Any, OptimizerSeen] = {}  # by class and place, and by parameters, too
         # weights by name: when they were handed out, and where
         self._handed_out = dict[int, tuple[weakref.ref[Any], int, Line | None]]()
+        self._round = 0  # calls of a model that trains, without gradients, since a step or a loader
         self._first = list[tuple[weakref.ref[Tensor], int]]()  # what the first optimizer holds
         # where gradients are turned off: the last step, and how often in steps in a row
         self._turns = dict[Any, tuple[int, int]]()
@@ -372,6 +373,7 @@ class Observer(Closing):
         quiet = (each for each in self._quiet.values() if each.calls >= FEW and not each.trains)
         self.run.untold = [q.kind.__name__ for q in quiet if q.untold == q.calls]
         self.run.attached |= self._recorder.attached
+        self._round_ends()
         self.run.seconds = time.perf_counter() - self._start
 
     def _patched(self) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
@@ -518,6 +520,11 @@ class Observer(Closing):
             fresh = self._copies and not self.run.steps
             self._recorder.called(module, args, named, out, fresh=fresh)
 
+    def _round_ends(self) -> None:
+        if self._round:
+            self.run.rounds.append(self._round)
+        self._round = 0
+
     def _begin(self) -> None:
         """Something else trains from now on."""
         if self.run.steps and self.run.steps not in self.run.phases:
@@ -528,6 +535,7 @@ class Observer(Closing):
         seen = self._roots.get(module)
         if seen is None:
             return
+        self._round += 1
         seen.asked += not module.training
         x = next(tensors(args), None)
         with suppress(Exception):  # nothing that is watched may stop training
@@ -1022,6 +1030,7 @@ class Observer(Closing):
         if not self._dozing:
             self._looked_behind(optimizer, each)
         each.seen.steps += 1
+        self._round_ends()
         each.seen.given = 0
         each.seen.ended = self.run.steps
         run, now = self.run, time.perf_counter()
@@ -1190,6 +1199,7 @@ class Observer(Closing):
     def _iterated(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         loader = args[0]
         self._rouse()
+        self._round_ends()
         self.intervention.iterated(loader)
         sampler = type(getattr(loader, "sampler", None)).__name__
         count = len(loader) if hasattr(loader.dataset, "__len__") else None

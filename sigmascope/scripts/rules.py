@@ -1858,6 +1858,35 @@ def hand_written_backward(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+LAST_BATCH_SCORE = Kind(
+    "last-batch-score",
+    "what a script prints of an evaluation depends on its last batch alone",
+    "The script again, with nothing given in all batches but the last, and in the last",
+    even_if_it_learns=True,
+)
+
+
+def last_batch_score(run: ScriptRun, count: int, before: str, after: str) -> Finding:
+    """A score of one batch, where one of all was meant.
+
+    Args:
+        run: The script as it is.
+        count: Batches of an evaluation.
+        before: A number that was printed.
+        after: The same with nothing given in the last batch.
+    """
+    model = next((m for m in run.modules if m.evaluated), None)
+    return LAST_BATCH_SCORE.finding(
+        _where(model.evaluated if model else None),
+        "warning",
+        (),
+        f"A model is asked of {count} batches, and what is printed of it depends on the last one "
+        f"alone: with nothing given in all others each number stays as it is, and with nothing "
+        f"given in the last {before} is {after}.",
+        ("Add up what each batch gives, weighted by its samples, and divide at the end.",),
+    )
+
+
 RULES: tuple[Rule[ScriptRun], ...] = (
     broken_numbers,
     refused_backward,
@@ -1916,7 +1945,7 @@ KINDS: tuple[Kind, ...] = (
     *dict.fromkeys(k for r in RULES for k in r.kinds if k is not COPIED_TARGETS),
     # which interventions alone can tell
     *(UNSUITED_WEIGHTS, SUMMED_LOSS, HARMFUL_DECAY),
-    *(DRAWN_TWICE, FORGOTTEN_STATE, REVERSED_EDGES),
+    *(DRAWN_TWICE, FORGOTTEN_STATE, REVERSED_EDGES, LAST_BATCH_SCORE),
 )
 CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
     {

@@ -327,6 +327,8 @@ class ScriptRun:
         averages: Of copies whose weights lie between those of a model that trains and what these
             were before the first step: the share of the latter when one was asked last, and where,
             by class.
+        rounds: How often a model that trains was asked without gradients, from one step or loader
+            to the next.
         untold: Classes of models with dropout or batch normalisation that never train and are asked
             in training mode.
         bare: Classes of copies that are asked in evaluation mode, with batch normalisers that no
@@ -408,6 +410,7 @@ class ScriptRun:
     divided: dict[Any, int] = field(default_factory=dict)
     stale: list[StaleSeen] = field(default_factory=list)
     averages: dict[str, tuple[float, Line | None]] = field(default_factory=dict)
+    rounds: list[int] = field(default_factory=list)
     untold: list[str] = field(default_factory=list)
     bare: list[str] = field(default_factory=list)
     classes: list[tuple[int, int, int]] = field(default_factory=list)

@@ -464,6 +464,34 @@ def test_a_script_that_wants_a_launcher_is_started_as_by_one(tmp_path):
     assert [f.name for f in found.findings][:2] == ["softmax-twice", "softmax-in-the-loss"]
 
 
+SCORED = """\
+    model.eval(); hits = []
+    with torch.no_grad():
+        for a, b in torch.utils.data.DataLoader(data, batch_size=50):
+            score = (model(a).argmax(1) == b).float().mean().item(); hits.append(score)
+    model.train()
+    print("epoch", epoch, "accuracy", {})
+"""
+
+
+@pytest.mark.parametrize(
+    ("score", "told"),
+    [
+        ("score", True),
+        ("sum(hits) / len(hits)", False),
+        ("hits[0]", False),  # nothing is said of others
+        ("sum(hits) / len(hits), 'the last', score", False),
+    ],
+)
+def test_a_score_of_the_last_batch_is_told_from_one_of_all(score, told, tmp_path):
+    end = "        opt.step()\n"
+    found = diagnosed(tmp_path, code((end, end + SCORED.format(score))))
+    assert [f.name for f in found.findings] == ["last-batch-score"] * told
+    if told:
+        assert found.findings[0].site == "train.py:19"
+        assert "6 batches" in found.findings[0].says
+
+
 class Bare:
     """A runner in which every script ends in the same way."""
 

@@ -58,6 +58,7 @@ def test_a_loop_without_one_is_left_in_peace(name):
 def test_every_kind_that_is_declared_has_a_loop_that_has_it():
     by_change = {
         "slow-average",
+        "last-batch-score",
         "unsuited-weights",
         "summed-loss",
         "harmful-decay",
