@@ -102,7 +102,8 @@ def _finding(finding: Finding, _: Screen) -> Iterator[Part]:
     grid.add_row("", Text(printable(finding.says)))
     if finding.remedies:
         grid.add_row("do", Text("\n".join(map(printable, finding.remedies))))
-    grid.add_row("evidence", Text("\n".join(_evidence(finding.evidence, finding.facts))))
+    if finding.evidence or finding.facts:
+        grid.add_row("evidence", Text("\n".join(_evidence(finding.evidence, finding.facts))))
     grid.add_row("source", Text(printable(finding.source)))
     if finding.follows:  # from what is not shown, or it would be under its cause
         grid.add_row("follows", Text(f"from {printable(finding.follows)}"))
