@@ -572,7 +572,7 @@ class Observer(Closing):
         if alike:
             with suppress(Exception):  # nothing that is watched may stop training
                 self._comparisons.asked(args)
-        elif known.calls <= self.run.steps / 4 and not module.training:
+        elif known.calls <= self.run.steps / 4 and not module.training and not self._trains(module):
             with suppress(Exception):  # nothing that is watched may stop training
                 self._averaged(module)
         if not known.twin and id(module) in self._recorder.bootstraps:
@@ -582,6 +582,10 @@ class Observer(Closing):
             norms = [m for m in module.modules() if isinstance(m, NORMS)]
             like = any(type(m) is known.kind and m.training for m in self._roots)
             known.bare = like and bool(norms) and all(map(is_untouched, norms))
+
+    def _trains(self, module: nn.Module) -> bool:
+        """Whether a model is called with gradients, or an optimizer has moved what it holds."""
+        return module in self._roots or any(id(p) in self._once for p in module.parameters())
 
     def _averaged(self, module: nn.Module) -> None:
         """An average of weights is asked: how much of it is what they were at first."""

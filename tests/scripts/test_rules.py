@@ -476,3 +476,17 @@ def test_averages_over_more_steps_than_there_are_are_told(share, at, told):
     )
     seen = run(text, recorded=True, steps=None)
     assert [f.name for f in found_in(seen) if f.name == "slow-average"] == told
+
+
+def test_several_of_a_kind_that_train_are_averages_of_none():
+    both = "other = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))\n"
+    both += "opt = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=1e-3)\ncount = 0"
+    asked = "        if count == 50:\n            model.eval(); other.eval()\n"
+    asked += "            with torch.no_grad(): other(X); model(X)\n        count += 1\n"
+    changes = (
+        (SETUP, both),
+        (LOSS, f"{LOSS} + {LOSS.replace('model', 'other')}"),
+        (STEP, STEP + asked),
+    )
+    seen = run(code(*changes), recorded=True, steps=None)
+    assert seen.averages == {}
