@@ -47,7 +47,7 @@ def heavy_dropout(profile: Profile) -> Iterator[Finding]:
         worst = max(heavy, key=lambda r: r.estimate.value)
         share = worst.estimate.value
         yield HEAVY_DROPOUT.finding(
-            heavy[0].site,
+            worst.site,
             "error" if share > NEARLY_ALL else "warning",
             (worst, *(r for r in heavy[:3] if r != worst)),
             f"In training, {worst.site} sets {share:.1%} of its numbers to zero, and makes the "
