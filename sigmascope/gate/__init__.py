@@ -18,10 +18,11 @@ from sigmascope.gate.limits import (
     time_words,
     trim,
 )
-from sigmascope.gate.randomness import DrawnNumbers, on_cpu, random_states
+from sigmascope.gate.randomness import PACKAGE, DrawnNumbers, on_cpu, random_states
 from sigmascope.gate.refusals import Refusal, printable, printable_lines
 
 __all__ = [
+    "PACKAGE",
     "Budget",
     "Closing",
     "DrawnNumbers",

@@ -1,5 +1,6 @@
 """State of torch that belongs to the process: random states of every device, the default device."""
 
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-PACKAGE = str(Path(__file__).parents[1])
+PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"  # where the code of this package lies
 HANDS = 8  # frames between a mode that hears a call and the function that it hands it on to
 
 

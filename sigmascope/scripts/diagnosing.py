@@ -415,12 +415,8 @@ def _asked(
         most = max(run.summed.values(), default=1) if plain else 1
         if most > 1:
             asked.append((SUMMED_LOSS.name, ScaledRate(factor=1 / most)))
-        asked += [
-            (f.name, ScaledRate(factor=float(by)))
-            for f in found
-            for by in run.divided.values()
-            if f.name == DIVIDED_TWICE.name and plain
-        ]
+        if plain and any(f.name == DIVIDED_TWICE.name for f in found):
+            asked += [(DIVIDED_TWICE.name, ScaledRate(factor=by)) for by in run.divided.values()]
         if not learned(run) and not learned(first.run, HALF):  # it may only start slowly
             asked += [(RATE_TOO_LOW.name, one) for one in _far_larger(run)]
             frozen = any(m.frozen for m in run.modules)
@@ -572,9 +568,8 @@ class _Bench:
         """Numbers that the script prints."""
         with tempfile.TemporaryDirectory() as folder:
             output = Path(folder) / "printed"
-            how = {"intervention": one, "output": str(output), "start": self._budget * 2}
             steps = self._whole.steps if self._whole.stopped else ENDLESS  # what comes at its end
-            self._runner.run(Job(self._script, steps, self._budget, **how))
+            self._runner.run(self._job(steps, intervention=one, output=str(output)))
             text = output.read_text(encoding="utf-8", errors="replace")
         return re.findall(r"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|nan|inf", text)
 
@@ -584,9 +579,8 @@ class _Bench:
         for name, change in changes.items():
             own, here = self._whole, str(change[0].resolve()) == self._script.target
             if here and own.error is None and not self._late(1, long=False):
-                job = Job(self._script, FEW, self._budget, start=self._budget * 2)
-                run = self._runner.run(replace(job, source="".join(change[2]), output="/dev/null"))
-                if run.run.error is not None:
+                job = self._job(FEW, source="".join(change[2]))
+                if self._runner.run(job).run.error is not None:
                     continue
             found[name] = diff_of(change)
         return found
@@ -608,10 +602,14 @@ class _Bench:
         first = ends(own[0], term)[0]
         return Attempt(one.name, one.says, before, after, first, _paired(gains), values)
 
+    def _job(self, steps: int, **how: Any) -> Job:
+        """The script once more; what it prints is not kept if that is not asked for."""
+        given = {"start": self._budget * 2, "output": "/dev/null", **how}
+        return Job(self._script, steps, self._budget, **given)
+
     def _run(self, one: Intervention, seed: int, *, long: bool) -> ScriptRun:
-        how = {"seed": seed, "intervention": one, "output": "/dev/null"}
         steps = self._whole.steps if long else self._steps
-        job = Job(self._script, steps, self._budget, start=self._budget * 2, **how)
+        job = self._job(steps, seed=seed, intervention=one)
         started = time.monotonic()
         found = self._runner.run(job).run
         self._costs[long] = time.monotonic() - started  # libraries are loaded but once

@@ -23,6 +23,11 @@ SHARP = 14.0  # the size of scores at a temperature of 0.07
 POWERS = {"mse_loss": 2, "l1_loss": 1, "smooth_l1_loss": 1, "huber_loss": 1}  # of the spread
 
 
+def held_by(optimizer: Optimizer) -> list[Tensor]:
+    """Parameters of all groups of an optimizer, in their order."""
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
 @dataclass
 class Intervention:
     """Nothing is done otherwise; the base of those that do.
@@ -331,7 +336,7 @@ class Clipped(Intervention):
     says: str = "gradients clipped to a norm of 1"
 
     def before_step(self, optimizer: Optimizer) -> None:
-        every = [p for group in optimizer.param_groups for p in group["params"]]
+        every = held_by(optimizer)
         nn.utils.clip_grad_norm_([p for p in every if p.grad is not None], 1.0)
 
 
@@ -347,12 +352,12 @@ class AdamSteps(Intervention):
         self._moments: dict[int, tuple[Tensor, Tensor, int]] = {}
 
     def before_step(self, optimizer: Optimizer) -> None:
-        every = (p for group in optimizer.param_groups for p in group["params"])
+        every = held_by(optimizer)
         self._before = {id(p): p.detach().clone() for p in every if p.grad is not None}
 
     def after_step(self, optimizer: Optimizer) -> None:
         with torch.no_grad():
-            for p in (p for group in optimizer.param_groups for p in group["params"]):
+            for p in held_by(optimizer):
                 if id(p) not in self._before or p.grad is None:
                     continue
                 zero = torch.zeros_like(p), torch.zeros_like(p), 0
@@ -661,10 +666,9 @@ class HeavierTerm(LighterTerm):
         return self.term
 
     def before_step(self, optimizer: Optimizer) -> None:
-        for group in optimizer.param_groups:  # no step is longer for it
-            for p in group["params"]:
-                if p.grad is not None:
-                    p.grad /= self.factor
+        for p in held_by(optimizer):  # no step is longer for it
+            if p.grad is not None:
+                p.grad /= self.factor
 
 
 @dataclass

@@ -40,7 +40,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from sigmascope.gate import Closing
+from sigmascope.gate import PACKAGE, Closing
 from sigmascope.probes.execution import is_compiled, is_untouched
 from sigmascope.probes.samples import tensors
 from sigmascope.scripts.comparisons import (
@@ -53,7 +53,7 @@ from sigmascope.scripts.comparisons import (
     unchanged_share,
 )
 from sigmascope.scripts.functions import derivative_gap, forward_of
-from sigmascope.scripts.interventions import Intervention
+from sigmascope.scripts.interventions import Intervention, held_by
 from sigmascope.scripts.non_finite import Origins
 from sigmascope.scripts.replay import (
     LOSSES,
@@ -698,7 +698,7 @@ class Observer(Closing):
             self._origins.begin()
 
     def _held(self) -> Iterator[Tensor]:
-        return (p for o in self._optimizers for group in o.param_groups for p in group["params"])
+        return (p for o in self._optimizers for p in held_by(o))
 
     def _break(self, what: str, values: Iterable[Tensor]) -> None:
         """End where something has ceased to be a number, if one listens for that."""
@@ -732,7 +732,7 @@ class Observer(Closing):
             return
         ref, (one, other), key = self._comparisons.sides
         for optimizer in self._optimizers if ref() is self._before_scale(loss) else ():
-            held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            held = {*map(id, held_by(optimizer))}
             self.run.two_sided[key] += bool(held & one) and bool(held & other)
 
     def _is_used(self, loss: Tensor) -> None:
@@ -752,7 +752,7 @@ class Observer(Closing):
         """Parameters of optimizers whose gradients are older than the last step."""
         for optimizer, each in self._optimizers.items():
             if any(g.is_old() for g in each.gradients):
-                yield from (p for group in optimizer.param_groups for p in group["params"])
+                yield from held_by(optimizer)
 
     def _looked_at(self, loss: Tensor | None, where: Line | None) -> None:
         if loss is None or loss.numel() != 1:
@@ -888,7 +888,8 @@ class Observer(Closing):
         module, compiled = getattr(what, "__self__", what), own(*args, **named)
         if not isinstance(module, nn.Module):
             self._recorder.end()
-        if module is what or not isinstance(module, nn.Module):
+            return compiled
+        if module is what:
             return compiled
 
         def heard(*given: Any, **by_name: Any) -> Any:  # in place, where hooks are compiled, too
@@ -924,14 +925,14 @@ class Observer(Closing):
         limited = self._steps is not None or self._seconds is not None
         if not limited or len(past) != 1 or past[0].steps < KEPT:
             return False
-        held = [p for group in optimizer.param_groups for p in group["params"]]
+        held = held_by(optimizer)
         first = {id(p) for ref, _ in self._first if (p := ref()) is not None}
         like = (past[0].kind, past[0].made) == (type(optimizer).__name__, where)
         like = like and [p.ndim for p in held] == [ndim for _, ndim in self._first]
         return like and first.isdisjoint(map(id, held))
 
     def _follow(self, optimizer: Optimizer, where: Line | None) -> _Followed:
-        every = [p for group in optimizer.param_groups for p in group["params"]]
+        every = held_by(optimizer)
         trained = [p for p in every if p.requires_grad]
         middle = sorted(trained, key=Tensor.numel)[: FOLLOWED // 2]
         chosen = {id(p): p for p in (*middle, *trained[: FOLLOWED // 2])}
@@ -970,15 +971,13 @@ class Observer(Closing):
         seen = each.seen
         closure = (*args[1:], named.get("closure"))[0] is not None  # behind the optimizer itself
         if not seen.steps:
-            held = [p for group in optimizer.param_groups for p in group["params"]]
-            self._first = self._first or [(weakref.ref(p), p.ndim) for p in held]
+            self._first = self._first or [(weakref.ref(p), p.ndim) for p in held_by(optimizer)]
             self.run.optimizers.append(seen)
             seen.began = self.run.steps
             self._begin()
         if not each.stepped:
             each.stepped = True
-            held = (p for group in optimizer.param_groups for p in group["params"])
-            self._once.update((id(p), weakref.ref(p)) for p in held)
+            self._once.update((id(p), weakref.ref(p)) for p in held_by(optimizer))
         if self._dozing:
             seen.rates.append(float(optimizer.param_groups[0]["lr"]))
             return
@@ -994,7 +993,7 @@ class Observer(Closing):
         if not closure:
             self._judged(each)
         if seen.steps < LOOKED or seen.steps in COUNTED:
-            self._slopes(seen, [p for group in optimizer.param_groups for p in group["params"]])
+            self._slopes(seen, held_by(optimizer))
         if seen.steps < 3 or seen.steps % 16 == 0:
             params = [g.parameter() for g in each.gradients]
             each.kept = [p.detach().clone() for p in params if p is not None]
@@ -1116,7 +1115,7 @@ class Observer(Closing):
 
     def _left_out(self, optimizer: Optimizer) -> None:
         """At the first step, and now and then: what of models that ran no optimizer has."""
-        held = Counter(id(p) for o in self._optimizers for g in o.param_groups for p in g["params"])
+        held = Counter(id(p) for o in self._optimizers for p in held_by(o))
         self.run.shared = sum(n > 1 for n in held.values())
         seen_of, called = self._optimizers[optimizer].seen, set[int]()
         self._asked, self._outside = seen_of, []
@@ -1135,7 +1134,7 @@ class Observer(Closing):
                 seen.outside_numbers = sum(p.numel() for _, p in outside)
             self._outside += [(seen, weakref.ref(p), _marked(p.grad)) for _, p in outside]
             self.intervention.left_out(optimizer, [p for _, p in outside])
-        own = [p for g in optimizer.param_groups for p in g["params"]]
+        own = held_by(optimizer)
         seen_of.foreign = sum(id(p) not in called for p in own)
         seen_of.fixed = sum(p.numel() for p in own if not p.requires_grad)
 
@@ -1292,8 +1291,8 @@ def _is_own(file: str) -> bool:
         return file.startswith("<ipython") or file.startswith("<stdin")
     path = str(Path(file).resolve())
     roots = {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
-    roots.add(str(Path(__file__).parents[1]))
-    return "site-packages" not in path and not any(path.startswith(f"{r}/") for r in roots)
+    installed = "site-packages" in path or any(path.startswith(f"{r}/") for r in roots)
+    return not installed and not path.startswith(PACKAGE)
 
 
 def _shapes(of: Iterable[Tensor]) -> tuple[tuple[int, ...], ...]:

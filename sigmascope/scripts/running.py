@@ -33,7 +33,7 @@ import torch
 from sigmascope import gate
 from sigmascope.diagnosis import Program, diagnose
 from sigmascope.diagnosis.rules.outputs import UNFIT_TARGETS
-from sigmascope.gate import Closing, Refusal, on_cpu
+from sigmascope.gate import PACKAGE, Closing, Refusal, on_cpu
 from sigmascope.records import Finding
 from sigmascope.scripts.interventions import Intervention
 from sigmascope.scripts.observer import Observer, Stopped
@@ -362,9 +362,6 @@ def _executed(target: str, source: str) -> None:
         sys.modules["__main__"] = before
 
 
-OWN = str(Path(__file__).parents[1])
-
-
 def _inside(error: BaseException) -> list[traceback.FrameSummary]:
     """Where an error came from, without what started the script."""
     frames = traceback.extract_tb(error.__traceback__)
@@ -374,14 +371,14 @@ def _inside(error: BaseException) -> list[traceback.FrameSummary]:
 
 def _theirs(error: BaseException) -> str:
     """A traceback without the lines of what runs and watches the script."""
-    inside = [f for f in _inside(error) if OWN not in f.filename]
+    inside = [f for f in _inside(error) if not f.filename.startswith(PACKAGE)]
     lines = traceback.format_list(inside) + traceback.format_exception_only(error)
     return "".join(lines)
 
 
 def _crossed(error: BaseException) -> str:
     """The last place of this package that an error came through; empty where there is none."""
-    own = [f for f in _inside(error) if OWN in f.filename]
+    own = [f for f in _inside(error) if f.filename.startswith(PACKAGE)]
     return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
 
 

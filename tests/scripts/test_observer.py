@@ -289,3 +289,20 @@ def test_who_asks_for_no_end_has_all_of_a_sweep():
     with torch.random.fork_rng(), Observer() as watching:
         exec(compile(f"{FIT}\nfor k in (16, 32): fit(made(k))", "<loop>", "exec"), {})
     assert (watching.run.steps, watching.run.repeated) == (64, False)
+
+
+@pytest.mark.parametrize(("every", "heard"), [(33, 20), (1, 64 + 9 * (8 + 8))])
+def test_models_that_are_asked_now_and_then_are_heard_and_those_of_each_step_by_habit(every, heard):
+    """By gradients that are turned off, in 640 steps: of each round eight are looked at anyway."""
+    asked = f"""\
+            if k // 16 % {every} == 0:
+                with torch.no_grad(): model(X)
+"""
+    text = FIT.replace("            opt.step()\n", f"            opt.step()\n{asked}")
+    text = text.replace("range(0, 256, 16)", "range(0, 10240, 16)").replace(
+        "k : k + 16", "k % 256 : k % 256 + 16"
+    )
+    with torch.random.fork_rng(), Observer(own=lambda file: file == "<loop>") as watching:
+        exec(compile(f"{text}\nfit(made(), 1)", "<loop>", "exec"), {})
+    assert watching.run.steps == 640
+    assert len(watching.run.rounds) == heard

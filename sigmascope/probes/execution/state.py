@@ -707,14 +707,11 @@ def _hooks(found: dict[Any, Any]) -> Undo:
 
 
 def _default_device() -> Undo:
-    before = _default()
-    to = None if before is None else before.device
-    return lambda: None if _default() is before else torch.set_default_device(to)
-
-
-def _default() -> Any:
     # torch.get_default_device would not tell a default from a device that was set
-    return getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    get = lambda: getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    before = get()
+    to = None if before is None else before.device
+    return lambda: None if get() is before else torch.set_default_device(to)
 
 
 # what is held still belongs to all threads of the process: modes, hooks, random states, flags

@@ -1,6 +1,6 @@
 import torch
 
-from sigmascope.gate import on_cpu, randomness
+from sigmascope.gate import PACKAGE, on_cpu
 
 
 def made(code, path):
@@ -8,7 +8,7 @@ def made(code, path):
     return eval(compile(code, path, "eval"), {"torch": torch, "x": torch.ones(2)})
 
 
-OURS, THEIRS = f"{randomness.PACKAGE}/linalg/spectra.py", "/home/them/train.py"
+OURS, THEIRS = f"{PACKAGE}linalg/spectra.py", "/home/them/train.py"
 
 
 def test_what_is_made_here_lies_on_the_cpu_and_what_a_model_makes_where_it_would():
@@ -18,6 +18,8 @@ def test_what_is_made_here_lies_on_the_cpu_and_what_a_model_makes_where_it_would
         assert made("torch.as_tensor(x)", OURS) is not None
         assert made("torch.zeros(2, device='meta')", OURS).device.type == "meta"
         assert made("torch.zeros(2)", THEIRS).device.type == "meta"
+        beside = f"{PACKAGE.rstrip('/')}_mine/train.py"  # a name that only begins alike
+        assert made("torch.zeros(2)", beside).device.type == "meta"
     assert made("torch.zeros(2)", OURS).device.type == "cpu"
 
 
