@@ -33,7 +33,9 @@ def test_a_function_that_is_told_to_train(name):
     function = getattr(F, name, None) or getattr(torch, name)
     told = (0.5, True) if name != "rrelu" else (0.1, 0.3, True)
     shaped = lambda y: y.flatten(0, 1) if name.endswith("1d") else y
-    found = outputs(lambda _, y: function(shaped(y), *told))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # two masks of a few channels may be alike
+        found = outputs(lambda _, y: function(shaped(y), *told))
     assert found.function == name
     assert found.place.startswith("test_randomness.py:")
     own = lambda m, y: function(shaped(y), *told[:-1], m.training)
