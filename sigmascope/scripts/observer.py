@@ -18,10 +18,11 @@ import math
 import sys
 import sysconfig
 import time
+import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, wraps
@@ -87,7 +88,7 @@ LOOKED = 3  # steps in which one looks for what is taken out of the graph
 LEFT_OUT = (4, 16)  # behind this step, and each of this many, one looks at what no optimizer has
 PHASES = 4  # optimizers made at one place, that are each other's successors
 AWAKE = 64  # steps that are looked at, at first and where something new begins
-ROUND, AMONG = 64, 8  # steps of a round behind them, and those at which one looks
+ROUND, AMONG = 128, 4  # steps of a round behind them, and those at which one looks
 COUNTED = (2, 3, 5, 8, 12, 20, 32, 48, 64)  # steps at which a graph is counted
 NORMS = (nn.modules.batchnorm._BatchNorm,)
 BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
@@ -287,6 +288,7 @@ class Observer(Closing):
         self._until, self._dozing, self._roused = AWAKE, False, False
         self._dozes = type(self.intervention) is Intervention and traced is None
         self._hooks, self._hearing = ExitStack(), False  # of modules
+        self._compiles = False  # whether the script does
 
     # --------------------------------------------------------------------------
     # Beginning and end.
@@ -315,6 +317,8 @@ class Observer(Closing):
 
     def _hear(self) -> None:
         """Hear of calls of modules."""
+        if self._hearing:
+            return
         undo, self._hearing = self._hooks, True
         undo.callback(setattr, self, "_hearing", False)
         undo.callback(register_module_forward_pre_hook(self._called).remove)
@@ -322,6 +326,11 @@ class Observer(Closing):
         undo.callback(after.remove)
         # torch forgets to take this one away with the hook
         undo.callback(nn.modules.module._global_forward_hooks_with_kwargs.pop, after.id, None)
+
+    def _hear_not(self) -> None:
+        """Hear of them no more; what is compiled would be compiled anew without hooks."""
+        if not self._compiles:
+            self._hooks.close()
 
     def _wake(self) -> None:
         """Something is new: look at the steps from the next one on."""
@@ -338,12 +347,12 @@ class Observer(Closing):
         steps = self.run.steps
         dozing = self._dozes and steps >= self._until and steps % ROUND >= AMONG
         if self._roused:
-            self._hooks.close()
+            self._hear_not()
             self._roused = False
         if dozing != self._dozing and not self._depth:
             self._dozing = dozing
             if dozing:
-                self._hooks.close()
+                self._hear_not()
                 return
             self._hear()
             for g in (g for each in self._live for g in each.gradients):
@@ -434,8 +443,8 @@ class Observer(Closing):
     # Modules.
 
     def _called(self, module: nn.Module, args: tuple[Any, ...]) -> Any:
-        if torch.compiler.is_compiling():  # a part of what is heard as one
-            return None
+        if torch.compiler.is_compiling() or (self._dozing and not self._roused):
+            return None  # a part of what is heard as one
         if not self._depth and next(module.parameters(), None) is None:
             return None  # what it computes is as if it was written out
         self._depth += 1
@@ -618,11 +627,11 @@ class Observer(Closing):
 
     def _loss(self, name: str) -> Callable[..., Any]:
         def around(own: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-            if len(args) > 1 and torch.is_grad_enabled():
-                args = self.intervention.given(name, args)
+            if self._dozing or len(args) < 2 or not torch.is_grad_enabled():
+                return own(*args, **named)
+            args = self.intervention.given(name, args)
             found = own(*args, **named)
-            looks = not self._dozing and self._depth <= 1
-            if looks and len(args) > 1 and torch.is_grad_enabled():
+            if self._depth <= 1:
                 with suppress(Exception):  # nothing that is watched may stop training
                     self._compared(name, args, named, found)
                     self.intervention.compared(name, self._place(), found)
@@ -643,7 +652,9 @@ class Observer(Closing):
             self._inside = Inside(name, dict(named), targets.detach().clone())
 
     def _backward(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
-        first = next(tensors(args[0] if args else named.get("tensors")), None)
+        first = args[0] if args else named.get("tensors")
+        if not isinstance(first, Tensor):
+            first = next(tensors(first), None)
         where = self._place()
         self.run.backwards += 1
         if self._dozing:
@@ -757,20 +768,25 @@ class Observer(Closing):
     def _looked_at(self, loss: Tensor | None, where: Line | None) -> None:
         if loss is None or loss.numel() != 1:
             return
-        loss = self._before_scale(loss)
-        seen = self.run.losses.setdefault(where, LossSeen(where))
-        self._pending.append((seen, loss.detach().clone()))
+        if self._unscaled is not None:
+            loss = self._before_scale(loss)
+        seen = self.run.losses.get(where)
+        if seen is None:
+            seen = self.run.losses[where] = LossSeen(where)
+        if loss.device.type == "cpu":
+            seen.values.append(float(loss.detach()))
+        else:  # reading it would wait for what is computed there
+            self._pending.append((seen, loss.detach().clone()))
         seen.leaves += loss.grad_fn is None
-        with suppress(Exception):  # nothing that is watched may stop training
-            if self.run.steps < LOOKED and (twice := repeated_divisor(loss)):
-                self.run.divided[where] = twice
-        if self.run.steps < LOOKED and type(loss.grad_fn).__name__ == "SumBackward0":
-            with suppress(AttributeError):
-                sizes = loss.grad_fn._saved_self_sym_sizes  # pyright: ignore
-                self.run.summed[where] = math.prod(map(int, sizes))
-        known = seen.nodes[-1][0] if seen.nodes else -1
-        if self.run.steps in COUNTED and known != self.run.steps:
-            seen.nodes.append((self.run.steps, len(nodes_of(loss))))
+        if self.run.steps < LOOKED:
+            with suppress(Exception):  # nothing that is watched may stop training
+                if twice := repeated_divisor(loss):
+                    self.run.divided[where] = twice
+                if type(loss.grad_fn).__name__ == "SumBackward0":
+                    sizes = loss.grad_fn._saved_self_sym_sizes  # pyright: ignore
+                    self.run.summed[where] = math.prod(map(int, sizes))
+        if (steps := self.run.steps) in COUNTED and (not seen.nodes or seen.nodes[-1][0] != steps):
+            seen.nodes.append((steps, len(nodes_of(loss))))
         if len(self._pending) > 64:
             kept, self._pending = self._pending, []
             for each, value in kept:
@@ -884,6 +900,9 @@ class Observer(Closing):
         return found
 
     def _compiled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        if not self._compiles:
+            self._compiles = True
+            self._undo.enter_context(_unwarned())
         what = args[0] if args else named.get("model")
         module, compiled = getattr(what, "__self__", what), own(*args, **named)
         if not isinstance(module, nn.Module):
@@ -1037,7 +1056,8 @@ class Observer(Closing):
         each.seen.given = 0
         each.seen.ended = self.run.steps
         run, now = self.run, time.perf_counter()
-        self._break("step", (p.detach() for p in self._held()))
+        if self._traced is not None:
+            self._break("step", (p.detach() for p in self._held()))
         run.steps += 1
         self._trace()
         self._doze()
@@ -1257,13 +1277,25 @@ class Observer(Closing):
 
     def _place(self) -> Line | None:
         """The line of the user's own code that is being run; the innermost."""
-        frame = sys._getframe(1)
+        frame = sys._getframe(2)  # the first one is of an observer
         while frame is not None:
             name = frame.f_code.co_filename
             if self._own(name):
                 return Line(name, frame.f_lineno)
             frame = frame.f_back
         return None
+
+
+@contextmanager
+def _unwarned() -> Iterator[None]:
+    """Leave out torch's warning that modules which are compiled have hooks: they are ours."""
+    warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks")
+    added = warnings.filters[0]
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # filters may be set anew by anybody
+            warnings.filters.remove(added)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _repeated(module: nn.Module) -> Iterator[str]:

@@ -291,9 +291,9 @@ def test_who_asks_for_no_end_has_all_of_a_sweep():
     assert (watching.run.steps, watching.run.repeated) == (64, False)
 
 
-@pytest.mark.parametrize(("every", "heard"), [(33, 20), (1, 64 + 9 * (8 + 8))])
+@pytest.mark.parametrize(("every", "heard"), [(33, 20), (1, 64 + 8 + 4 * (8 + 4))])
 def test_models_that_are_asked_now_and_then_are_heard_and_those_of_each_step_by_habit(every, heard):
-    """By gradients that are turned off, in 640 steps: of each round eight are looked at anyway."""
+    """By gradients that are turned off, in 640 steps: of each round four are looked at anyway."""
     asked = f"""\
             if k // 16 % {every} == 0:
                 with torch.no_grad(): model(X)

@@ -1,6 +1,7 @@
 """A step that was recorded gives the loss that was, and is a program of what the script does."""
 
 import contextlib
+import warnings
 
 import pytest
 import torch
@@ -351,13 +352,19 @@ COMPILED = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("how", COMPILED)
 def test_what_is_compiled_is_heard_as_one_and_compiled_no_more_than_without(how):
-    text, found = code((SETUP, COMPILED[how])), []
+    """Also when one listens no more, but now and then; and nothing is said of hooks of ours."""
+    text, found = code(("range(4)", "range(20)"), (SETUP, COMPILED[how])), []
     for watching in (contextlib.nullcontext(), Observer(recorded=True)):
         torch._dynamo.reset()
         counters.clear()
         names = {"__name__": "__main__"}
-        with torch.random.fork_rng(), watching:
-            exec(compile(text, "<loop>", "exec"), names)
+        with torch.random.fork_rng(), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            before = [*warnings.filters]
+            with watching:
+                exec(compile(text, "<loop>", "exec"), names)
+            assert [*warnings.filters] == before
+        assert not [w for w in said if "global hooks" in str(w.message)]
         weights = [p.detach().clone() for p in names["model"].parameters()]
         found.append((weights, counters["stats"]["unique_graphs"], dict(counters["graph_break"])))
     (own, *graphs), (seen, *others) = found
