@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sigmascope import gate
-from sigmascope.gate.limits import size_of
+from sigmascope.gate import size_of
 
 ODD = {
     "nested": lambda: torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),

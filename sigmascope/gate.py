@@ -1,0 +1,759 @@
+"""What comes in from outside and what goes out: refusals, text, files, memory, time, chance.
+
+Every room stands on this one. Text from outside is shown through `printable`, files are written
+through `replacing`, `write_text` and `RowFile`, and what a file declares is weighed by
+`require_room`.
+"""
+
+import ctypes
+import errno
+import json
+import math
+import os
+import random
+import re
+import secrets
+import stat
+import sys
+import time
+import unicodedata
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO, ClassVar, TypeVar
+
+__all__ = [
+    "PACKAGE",
+    "Budget",
+    "Closing",
+    "DrawnNumbers",
+    "Mark",
+    "OverBudget",
+    "Refusal",
+    "RowFile",
+    "allowed",
+    "memory",
+    "on_cpu",
+    "printable",
+    "printable_lines",
+    "random_states",
+    "replacing",
+    "require_dense",
+    "require_room",
+    "require_target",
+    "seconds_of",
+    "size_words",
+    "time_words",
+    "trim",
+    "write_text",
+]
+
+# ------------------------------------------------------------------------------
+# What every room raises where it will not go on.
+
+
+class Refusal(ValueError):
+    """Something that cannot be done as asked: what was expected, what came, what to do now.
+
+    The message is written for the person who asked; the command line shows it and ends with 2.
+    """
+
+
+class NoFolder(Refusal, FileNotFoundError):
+    """A file cannot be written, for there is no folder for it."""
+
+
+# Cc control (escape sequences), Cf format (text direction), Cs surrogate, Zl and Zp line ends
+_ACTING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def _written(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def printable(text: str, *, by: Callable[[str], str] = _written) -> str:
+    r"""`text` in one line with every character that would act on a screen written out.
+
+    Example:
+        >>> printable("red \x1b[31m")
+        'red \\x1b[31m'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(by(c) if unicodedata.category(c) in _ACTING else c for c in text)
+
+
+def printable_lines(text: str) -> str:
+    r"""`printable` of every line; ends of lines stay.
+
+    Example:
+        >>> printable_lines("two\nlines\a")
+        'two\nlines\\x07'
+    """
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+# ------------------------------------------------------------------------------
+# The one way in which files are written: whole or not at all, and never over what is not ours.
+#
+# A file is written beside its target, brought to the disk, and takes the target's place in one
+# step: whoever looks, and whatever interrupts, there is the old file or the new one. The target
+# must be nothing, or a regular file that an earlier run of sigmascope wrote, which is told by how
+# it begins and ends (words within it prove nothing: they may be quoted). Anything else (a device,
+# a folder, the user's notes) is refused before any work is done.
+
+ENDS = 1 << 16  # bytes at either end of a file that are looked at
+FULL = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "your share of the disk is full",
+    errno.EFBIG: "a file may not be that large here",
+}
+NAME = 200  # bytes of a target's name that its fresh file repeats: names end at 255
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """How every file of a kind that is written here begins, and how it ends.
+
+    Attributes:
+        begins: A regular expression that its first bytes match.
+        ends: One that its last bytes match, from some place on to the end.
+    """
+
+    begins: bytes
+    ends: bytes = b""
+
+    def fits(self, file: Path) -> bool:
+        """Whether a file has no bytes, or begins and ends so."""
+        with file.open("rb") as content:
+            size = content.seek(0, os.SEEK_END)
+            content.seek(0)
+            head = content.read(ENDS)
+            content.seek(max(size - ENDS, 0))
+            tail = content.read(ENDS)
+        begun = re.match(self.begins, head, re.DOTALL)
+        ended = re.search(self.ends + rb"\Z", tail, re.DOTALL)
+        return size == 0 or (begun is not None and ended is not None)
+
+
+def require_target(path: str | os.PathLike[str], *, mark: Mark) -> Path:
+    """Refuse what could not be written after the work, or what would destroy a file of the user.
+
+    Args:
+        path: What is to be written; a link is followed.
+        mark: Of the files of this kind that sigmascope writes.
+
+    Returns:
+        The file that will be written, with links followed.
+
+    Raises:
+        Refusal: If there is no folder for it or nothing can be made in that folder, or if there is
+            something that has bytes and not the mark.
+    """
+    try:
+        named = Path(path)
+        target = Path(os.path.realpath(named))  # unlike Path.resolve it bears links in a circle
+        if not target.parent.is_dir():
+            raise NoFolder(
+                f"The folder {named.parent} for {named.name} does not exist; "
+                f"make it with `mkdir -p {named.parent}`."
+            )
+        _require_ours(named, target, mark)
+        _fresh(target).unlink()  # the only sure sign that a folder takes files
+    except Refusal:
+        raise
+    except (OSError, ValueError) as error:  # a name may hold a null byte
+        raise Refusal(failed(path, error)) from error
+    return target
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str], *, mark: Mark) -> Iterator[Path]:
+    """A fresh file that takes the place of `path` when the block ends well.
+
+    Args:
+        path: As for `require_target`.
+        mark: As for `require_target`; the block writes it.
+
+    Raises:
+        Refusal: As `require_target`, and if the disk has no room; what was there is then whole.
+    """
+    target = require_target(path, mark=mark)
+    fresh = _fresh(target)
+    try:
+        yield fresh
+        with suppress(FileNotFoundError):
+            fresh.chmod(stat.S_IMODE(target.stat().st_mode))
+        _to_disk(fresh)
+        fresh.replace(target)
+        _to_disk(target.parent)
+    except Refusal:
+        raise
+    except OSError as error:
+        raise Refusal(failed(path, error)) from error
+    finally:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str, *, mark: Mark) -> Path:
+    """Write a text file, UTF-8 with bare line feeds.
+
+    What UTF-8 has no bytes for (half of a surrogate pair, from a file name that is no text) is
+    written as an escape.
+
+    Raises:
+        Refusal: As `replacing`.
+    """
+    with replacing(path, mark=mark) as fresh:
+        fresh.write_bytes(text.encode("utf-8", "backslashreplace"))
+    return Path(path)
+
+
+def failed(path: str | os.PathLike[str], error: Exception) -> str:
+    """The sentence for a file that could not be written."""
+    why = FULL.get(getattr(error, "errno", None) or 0) or getattr(error, "strerror", None) or error
+    do = "make room" if getattr(error, "errno", None) in FULL else "name another file"
+    return f"{path} cannot be written: {why}. What was there is as it was; {do}."
+
+
+def _require_ours(path: Path, target: Path, mark: Mark) -> None:
+    try:
+        kind = target.stat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(kind):
+        raise Refusal(f"{path} is a folder; name a file in it.")
+    if not stat.S_ISREG(kind):
+        raise Refusal(
+            f"{path} must be a file or nothing, got a device, pipe or socket: name a file."
+        )
+    if not mark.fits(target):
+        raise Refusal(
+            f"{path} is there already and no file of this kind that sigmascope wrote; it was left "
+            "as it is. Move it away, or name another file."
+        )
+
+
+def _fresh(target: Path) -> Path:
+    """An empty file beside the target that nobody else has."""
+    stem = os.fsdecode(os.fsencode(target.name)[:NAME])
+    fresh = target.with_name(f".{stem}-{secrets.token_hex(4)}.part")
+    os.close(os.open(fresh, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    return fresh
+
+
+def _to_disk(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system on which folders have no fsync
+            raise
+    finally:
+        os.close(opened)
+
+
+T = TypeVar("T", bound="Closing")
+
+
+class Closing(ABC):
+    """Something with `close`, which a `with` block calls at its end, also after an error."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what is held."""
+
+    def __enter__(self: T) -> T:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+# ------------------------------------------------------------------------------
+# Rows that are kept as they come: one append-only file of lines, which knows what made it.
+#
+# The first line is the recipe, every parameter that shaped the rows; a file of another recipe is
+# refused. Every line carries a checksum. A line that was cut by an interruption is the last one,
+# has no end, and is taken off when the file is opened to go on: nothing else is ever removed, and a
+# file that does not begin as one of these is not touched.
+
+
+Row = dict[str, Any]
+LINE = 1 << 24  # bytes of a first line; nothing longer can be ours
+
+
+class RowFile(Closing):
+    """The rows of one recipe in a file, open to be added to by one process at a time.
+
+    Args:
+        path: The file; made with its first line if it is not there.
+        kind: What the rows are, a word.
+        recipe: Everything that shaped them, as JSON.
+
+    Raises:
+        Refusal: If the file is something else, is damaged, has another recipe, is held by another
+            process, or cannot be written.
+    """
+
+    def __init__(self, path: Path, *, kind: str, recipe: Mapping[str, Any]) -> None:
+        self.path, self.kind = path, kind
+        self.recipe = json.loads(json.dumps(dict(recipe)))
+        head = _line({"sigmascope": kind, "recipe": self.recipe})
+        mark = Mark(re.escape(f'{{"sigmascope": {json.dumps(kind)}, "recipe": '.encode()))
+        try:
+            require_target(path, mark=mark)
+            if not path.exists() or path.stat().st_size == 0:
+                write_text(path, head, mark=mark)
+            self._file = path.open("r+b")
+            try:
+                _hold(self._file, path)
+                self.rows = self._checked()
+            except BaseException:
+                self._file.close()
+                raise
+        except OSError as error:
+            raise Refusal(failed(path, error)) from error
+
+    def close(self) -> None:
+        """Let go of the file; whatever was added is in it."""
+        self._file.close()
+
+    def add(self, row: Row) -> None:
+        """Append one row; it is on the disk when this returns.
+
+        Raises:
+            Refusal: If there is no room for it; the file is then as before.
+        """
+        file = self._file.fileno()  # a buffer would write what is in it when it is closed
+        end = os.lseek(file, 0, os.SEEK_END)
+        try:
+            content = _line(row).encode()
+            while content:
+                content = content[os.write(file, content) :]
+            os.fsync(file)
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(file, end)
+            raise Refusal(failed(self.path, error)) from error
+        self.rows.append(json.loads(json.dumps(row)))
+
+    def _checked(self) -> list[Row]:
+        """Every row, with a cut last line taken off once all before it is known to be ours."""
+        first = self._file.readline(LINE)
+        head = _read(first)
+        if head is None or head.get("sigmascope") != self.kind or not first.endswith(b"\n"):
+            raise Refusal(
+                f"{self.path} is no file of rows of a {self.kind}, or its first line is damaged; "
+                "it was left as it is. Name another file."
+            )
+        if (found := head.get("recipe")) != self.recipe:
+            here = found if isinstance(found, dict) else {}
+            names = [n for n in {**self.recipe, **here} if here.get(n) != self.recipe.get(n)]
+            said = ", ".join(
+                f"{n} is {_short(here.get(n))} there and {_short(self.recipe.get(n))} here"
+                for n in names[:3]
+            )
+            raise Refusal(
+                f"{self.path} must hold rows of the same {self.kind}: {said}. It was left as it "
+                "is; name another file, or ask for the same again."
+            )
+        rows, whole = [], self._file.tell()
+        for number, line in enumerate(self._file, start=2):
+            row = _read(line)
+            if not line.endswith(b"\n"):  # cut while it was written
+                self._file.truncate(whole)
+                break
+            if row is None:
+                raise Refusal(
+                    f"{self.path} is damaged in line {number}: its checksum does not fit. It was "
+                    "left as it is; take a copy of it that is whole, or name another file."
+                )
+            rows.append(row)
+            whole += len(line)
+        return rows
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    text = json.dumps(row)
+    return f'{text[:-1]}{", " if row else ""}"crc32": {zlib.crc32(text.encode())}}}\n'
+
+
+def _read(line: bytes) -> Row | None:
+    """The row of a line; nothing where it is not as it was written."""
+    try:
+        row = json.loads(line)
+        kept = row.pop("crc32")
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+        return None
+    return row if zlib.crc32(json.dumps(row).encode()) == kept else None
+
+
+def _hold(file: BinaryIO, path: Path) -> None:
+    """Keep other processes from adding rows, where the system can."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise Refusal(
+            f"Another process is adding rows to {path}. Wait for it, or name another file."
+        ) from error
+    except OSError:  # a file system without locks
+        return
+
+
+def _short(value: Any) -> str:
+    text = printable(json.dumps(value))
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+# ------------------------------------------------------------------------------
+# How much memory what comes from outside may ask for, before any of it is given.
+#
+# A file of a few hundred bytes can declare terabytes. What it declares is weighed first: against
+# the bytes that the file has, where the two must agree, and against a budget, which the user can
+# raise.
+
+
+VARIABLE = "SIGMASCOPE_MEMORY"
+SHARE = 0.5  # of the machine's memory, where the user says nothing
+SMALL = 4 << 30  # bytes, where the machine does not tell how much it has
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+UNITS |= {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
+
+BUDGET: ContextVar[int | None] = ContextVar("BUDGET", default=None)
+
+
+def size_of(text: str) -> int:
+    """Bytes from words: `8GB`, `512 MiB`, `2e9`.
+
+    Raises:
+        Refusal: If they are no positive size.
+    """
+    match = re.fullmatch(r"\s*([0-9.]+(?:e[0-9]{1,2})?)\s*([kmgt]?i?)b?\s*", text.lower())
+    try:
+        number, unit = match.groups() if match else ("", "")
+        size = float(number) * UNITS[unit]
+        if not 1 <= size < 1 << 63:
+            raise ValueError
+    except (ValueError, KeyError, OverflowError):
+        raise Refusal(
+            f"A size of memory must read like `8GB`, `512MiB` or `2e9`, got `{printable(text)}`."
+        ) from None
+    return int(size)
+
+
+@contextmanager
+def memory(limit: int | str | None) -> Iterator[None]:
+    """Within the block this many bytes may be asked for; nothing changes for None."""
+    size = size_of(limit) if isinstance(limit, str) else limit
+    token = BUDGET.set(BUDGET.get() if size is None else size)
+    try:
+        yield
+    finally:
+        BUDGET.reset(token)
+
+
+def allowed() -> int:
+    """Bytes that one thing from outside may take: the user's word, or half of the memory."""
+    said = BUDGET.get()
+    if said is not None:
+        return said
+    if VARIABLE in os.environ:
+        return size_of(os.environ[VARIABLE])
+    try:
+        return int(SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return SMALL
+
+
+def trim() -> None:
+    """Give memory back to the system that is free but kept, for sizes that are asked for no more.
+
+    A C library keeps what lies between blocks that are held; where it cannot be asked, it goes on.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def require_room(
+    needed: int, what: str | Path, *, gives: str = "of memory", do: str = "take less of it"
+) -> None:
+    """Refuse what would take more memory than is allowed.
+
+    Args:
+        needed: Bytes, or the least they could be.
+        what: What needs them.
+        gives: What they are for, as the end of "needs 3 GiB or more ...".
+        do: What to do, other than to allow more.
+
+    Raises:
+        Refusal: With what it needs, what is allowed, and how to allow more.
+    """
+    if needed > allowed():
+        raise Refusal(
+            f"{what} needs {size_words(needed)} or more {gives}, and {size_words(allowed())} are "
+            f"allowed: {do}, or allow more: `{VARIABLE}=64GB` in the environment, or `--memory "
+            "64GB` for commands that name a model."
+        )
+
+
+def size_words(size: int) -> str:
+    """Bytes as words: `1.5 GiB`."""
+    for power, unit in ((30, "GiB"), (20, "MiB")):
+        if size >= 1 << power:
+            number = size / (1 << power) if size < 1 << 1000 else float("inf")
+            return f"{number:.3g} {unit}"
+    return f"{size} bytes"
+
+
+STRIDED = "torch.strided"  # by name: the command line's help does not wait for torch
+
+
+def require_dense(tensor: Any, place: str) -> None:
+    """Refuse a tensor that is not a plain array of numbers in memory.
+
+    Args:
+        tensor: A `torch.Tensor` of any make.
+        place: Its name in a refusal.
+
+    Raises:
+        Refusal: If it is sparse, nested, quantised, on the meta device or of a kind of number that
+            torch cannot turn into float32, or if it declares more than fits the budget of memory.
+    """
+    kind = ""
+    if tensor.is_nested:
+        kind = "nested tensor: pad its parts to one shape"
+    elif str(tensor.layout) != STRIDED:
+        kind = f"tensor of layout {tensor.layout}: pass `tensor.to_dense()`"
+    elif tensor.is_quantized:
+        kind = "quantised tensor: pass `tensor.dequantize()`"
+    elif tensor.is_meta:
+        kind = "tensor on the meta device, which holds no numbers: pass a real one"
+    elif not _computes(tensor):
+        kind = f"tensor of {tensor.dtype}, of which torch computes nothing: pass it as float32"
+    if kind:
+        raise Refusal(f"{place} must be a dense tensor, got a {kind}.")
+    require_room(tensor.numel() * tensor.element_size(), place)
+
+
+def _computes(tensor: Any) -> bool:
+    try:
+        one = tensor.new_empty(1)
+        return one.is_complex() or one.float().ndim == 1
+    except (RuntimeError, NotImplementedError):  # which is how torch says so
+        return False
+
+
+# ------------------------------------------------------------------------------
+# How long training of copies may take, in the user's words, and how it is kept to.
+#
+# A step of torch cannot be interrupted, so that a budget holds within about one step.
+
+
+SECONDS = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600}
+LONGEST = 1e9  # seconds
+
+
+class OverBudget(Refusal):
+    """What was asked for takes longer than is allowed."""
+
+
+def seconds_of(text: str) -> float:
+    """Seconds from words: `60s`, `2min`, `1.5 h`, `90`.
+
+    Raises:
+        Refusal: If they are no time above zero.
+    """
+    match = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*([a-z]*)\s*", text.lower())
+    number, unit = match.groups() if match else ("0", "")
+    seconds = float(number) * SECONDS.get(unit, 0)
+    if not 0 < seconds <= LONGEST:
+        raise Refusal(
+            f"A budget of time must be above zero and read like `60s`, `2min` or `1h`, got "
+            f"`{printable(text)}`. Write a number and its unit."
+        )
+    return seconds
+
+
+def time_words(seconds: float) -> str:
+    """Seconds as words, as `seconds_of` reads them: `0.4s`, `48s`, `12min`, `3.5h`."""
+    if seconds < 90:
+        return f"{seconds:.2g}s" if seconds < 10 else f"{seconds:.0f}s"
+    return f"{seconds / 60:.3g}min" if seconds < 5400 else f"{seconds / 3600:.3g}h"
+
+
+@dataclass(slots=True)
+class Budget:
+    """Seconds that training of copies may take; several in turn share them.
+
+    Attributes:
+        seconds: So many; infinite for as long as it takes.
+        tell: Is told what something will cost before most of it is done.
+        clock: In seconds.
+    """
+
+    USUAL: ClassVar[float] = 120.0  # seconds, where the user says nothing
+
+    seconds: float = USUAL
+    tell: Callable[[str], None] | None = None
+    clock: Callable[[], float] = time.monotonic
+    _used: float = 0.0
+    _since: float | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        known = isinstance(self.seconds, int | float) and not isinstance(self.seconds, bool)
+        if not known or not self.seconds > 0:  # a nan is not either
+            raise Refusal(
+                f"`budget` must be seconds above 0, got {self.seconds!r}. Pass None for as long as "
+                "it takes."
+            )
+
+    @classmethod
+    def of(cls, budget: "Budget | float | None") -> "Budget":
+        """A budget of so many seconds; one without end for None."""
+        if isinstance(budget, Budget):
+            return budget
+        return cls(math.inf if budget is None else budget)
+
+    @property
+    def used(self) -> float:
+        """Seconds that are used."""
+        return self._used + (0.0 if self._since is None else self.clock() - self._since)
+
+    @property
+    def left(self) -> float:
+        """Seconds that are not used yet; negative where it was overrun."""
+        return self.seconds - self.used
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Time that passes in the block is used; blocks may lie in one another."""
+        if self._since is not None:
+            yield
+            return
+        self._since = self.clock()
+        try:
+            yield
+        finally:
+            self._used, self._since = self.used, None
+
+
+# ------------------------------------------------------------------------------
+# State of torch that belongs to the process: random states of every device, the default device.
+
+PACKAGE = f"{Path(__file__).parent}{os.sep}"  # where the code of this package lies
+HANDS = 8  # frames between a mode that hears a call and the function that it hands it on to
+
+
+@contextmanager
+def random_states(seed: int | None = None) -> Iterator[None]:
+    """Leave torch's random states behind the block as they were before it, on every device.
+
+    Args:
+        seed: Of all of them inside of the block; they go on from where they are without one.
+    """
+    import torch  # this room is loaded before `--help` is shown, and does not wait for it
+
+    kind, devices = _started()
+    with torch.random.fork_rng(devices=devices, device_type=kind):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+            if devices:
+                torch.get_device_module(kind).manual_seed_all(seed)
+        yield
+
+
+class DrawnNumbers:
+    """True where torch, NumPy or Python drew random numbers since this was made."""
+
+    def __init__(self) -> None:
+        self._before = self._now()
+
+    def __bool__(self) -> bool:
+        return self._before != self._now()
+
+    @staticmethod
+    def _now() -> list[Any]:
+        import numpy as np
+        import torch
+
+        kind, devices = _started()
+        module = torch.get_device_module(kind) if devices else None
+        own = [torch.get_rng_state(), *(module.get_rng_state(d) for d in devices if module)]
+        _, key, *rest = np.random.get_state()
+        return [
+            [t.numpy().tobytes() for t in own],
+            np.asarray(key).tobytes(),
+            rest,
+            random.getstate(),
+        ]
+
+
+def _started() -> tuple[str, list[int]]:
+    """The accelerator and its devices; none where nothing was drawn there yet."""
+    import torch
+
+    found = torch.accelerator.current_accelerator() if hasattr(torch, "accelerator") else None
+    kind = "cuda" if found is None else found.type  # before torch 2.6 the only one that is known
+    module = getattr(torch, kind)
+    if getattr(module, "is_initialized", module.is_available)():
+        return kind, list(range(module.device_count()))
+    return kind, []
+
+
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Make tensors of this package's own on the CPU, where another device is the default.
+
+    Its code names a device wherever it means another one. A context, and a decorator of doors.
+    """
+    import torch
+
+    with nullcontext() if torch.get_default_device().type == "cpu" else _own_on_cpu()():
+        yield
+
+
+@cache
+def _own_on_cpu() -> Any:
+    """The mode that answers for the default device where a tensor is made from here."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._device import _device_constructors
+
+    class OwnOnCpu(TorchFunctionMode):
+        def __torch_function__(
+            self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            named = kwargs or {}
+            makes = func in _device_constructors() and "device" not in named
+            if makes and _asks(func).f_code.co_filename.startswith(PACKAGE):
+                there = args and isinstance(args[0], torch.Tensor)
+                named = {**named, "device": args[0].device if there else "cpu"}
+            return func(*args, **named)
+
+    return OwnOnCpu
+
+
+def _asks(func: Callable[..., Any]) -> FrameType:
+    """Who calls a function of torch, behind modes that hand the call on, as those that trace."""
+    asks = frame = sys._getframe(2)
+    for _ in range(HANDS):
+        if frame.f_code.co_name == "__torch_function__" and func in frame.f_locals.values():
+            asks = frame.f_back or frame
+        if frame.f_back is None or not frame.f_code.co_filename.startswith(PACKAGE):
+            break
+        frame = frame.f_back
+    return asks
