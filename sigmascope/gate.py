@@ -5,10 +5,13 @@ through `replacing`, `write_text` and `RowFile`, and what a file declares is wei
 `require_room`.
 """
 
+import collections.abc as cabc
 import ctypes
 import errno
+import inspect
 import json
 import math
+import numbers
 import os
 import random
 import re
@@ -19,14 +22,26 @@ import time
 import unicodedata
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
+from difflib import get_close_matches
+from functools import cache, wraps
 from pathlib import Path
-from types import FrameType
-from typing import Any, BinaryIO, ClassVar, TypeVar
+from types import FrameType, UnionType
+from typing import (
+    Any,
+    BinaryIO,
+    ClassVar,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 __all__ = [
     "PACKAGE",
@@ -38,13 +53,19 @@ __all__ = [
     "Refusal",
     "RowFile",
     "allowed",
+    "door",
+    "door_of",
     "memory",
+    "nearest",
     "on_cpu",
+    "opened",
     "printable",
     "printable_lines",
     "random_states",
+    "read_file",
     "replacing",
     "require_dense",
+    "require_file",
     "require_room",
     "require_target",
     "seconds_of",
@@ -57,6 +78,11 @@ __all__ = [
 # ------------------------------------------------------------------------------
 # What every room raises where it will not go on.
 
+Given = ParamSpec("Given")
+Back = TypeVar("Back")
+Made = TypeVar("Made")
+SHOWN = 40  # letters of a text that came
+
 
 class Refusal(ValueError):
     """Something that cannot be done as asked: what was expected, what came, what to do now.
@@ -67,6 +93,24 @@ class Refusal(ValueError):
 
 class NoFolder(Refusal, FileNotFoundError):
     """A file cannot be written, for there is no folder for it."""
+
+
+class NoFile(Refusal, FileNotFoundError):
+    """There is no such file, or what is there is none."""
+
+
+class NotAllowed(Refusal, PermissionError):
+    """The rights of a file do not allow it."""
+
+
+class WrongKind(Refusal, TypeError):
+    """An argument is of another kind than what takes it."""
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """`" Did you mean `x`?"` where one of the words is close, else nothing."""
+    close = get_close_matches(word, list(words), n=1, cutoff=0.5)
+    return f" Did you mean `{close[0]}`?" if close else ""
 
 
 # Cc control (escape sequences), Cf format (text direction), Cs surrogate, Zl and Zp line ends
@@ -200,6 +244,86 @@ def replacing(path: str | os.PathLike[str], *, mark: Mark) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
+
+
+def require_file(path: Path, kinds: Collection[str]) -> Path:
+    """The path, if there is a file.
+
+    Args:
+        path: Of the file.
+        kinds: Endings of the files that are named where it is a folder.
+
+    Raises:
+        Refusal: If there is not; the message names the nearest neighbour.
+    """
+    name = printable(str(path))
+    try:
+        if path.is_dir():
+            inside = sorted(printable(p.name) for p in path.iterdir() if p.suffix in kinds)
+            one = f", one of {', '.join(f'`{n}`' for n in inside[:5])}" if inside else ""
+            raise Refusal(f"`{name}` is a folder; name a file in it{one}.")
+        if path.is_file():
+            return path
+        if path.exists():
+            raise Refusal(f"`{name}` is a device, pipe or socket; name a file.")
+        if not path.parent.is_dir():
+            folder = printable(str(path.parent))
+            raise Refusal(f"There is no file `{name}`: there is no folder `{folder}`.")
+        beside = [printable(p.name) for p in path.parent.iterdir() if p.is_file()]
+    except OSError as error:  # a name too long, a folder that we may not enter, a link to itself
+        raise Refusal(f"`{name}` cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        if isinstance(error, Refusal):
+            raise
+        raise Refusal("The name of a file cannot hold a null byte; name another.") from error
+    raise Refusal(f"There is no file `{name}`.{nearest(path.name, beside)}")
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file of the user's to read from, without a buffer: the only way in which one is opened.
+
+    What is no file is told by what was opened, not by what was there before. Neither a pipe that
+    nobody writes to, nor a device that never ends, is waited for.
+
+    Raises:
+        Refusal: If it is a folder, a device, a pipe or a socket.
+        OSError: If it is not there, or may not be read.
+    """
+    hold = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        kind = os.fstat(hold).st_mode
+        if not stat.S_ISREG(kind):
+            what = "a folder" if stat.S_ISDIR(kind) else "a device, pipe or socket"
+            raise Refusal(f"`{printable(str(path))}` is {what}; name a file.")
+        with open(hold, "rb", buffering=0, closefd=False) as file:
+            yield file
+    finally:
+        os.close(hold)
+
+
+def read_file(path: str | os.PathLike[str], *, most: int) -> bytes:
+    """All of a small file of the user's.
+
+    Args:
+        path: Of the file.
+        most: Bytes that it may have.
+
+    Raises:
+        Refusal: If it is no file, or is larger.
+        OSError: If it is not there, or may not be read.
+    """
+    with opened(path) as file:
+        parts, left = [], most + 1
+        while left and (part := file.read(min(left, 1 << 20))):
+            parts.append(part)
+            left -= len(part)
+    if not left:
+        raise Refusal(
+            f"`{printable(str(path))}` must have at most {size_words(most)}, and has more: is it "
+            "the right file?"
+        )
+    return b"".join(parts)
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, mark: Mark) -> Path:
@@ -757,3 +881,221 @@ def _asks(func: Callable[..., Any]) -> FrameType:
             break
         frame = frame.f_back
     return asks
+
+
+# ------------------------------------------------------------------------------
+# Public doors: what is given to them is seen to be what they take, before anything is done.
+#
+# What a door takes is written once, in its annotations, which are read at the first call. What
+# cannot be seen of a value without using it up (what a function returns, what an iterator gives) is
+# not asked, nor what is annotated by a name that only type checkers import.
+
+
+class _Arguments:
+    """What a function, or the making of objects of a class, takes."""
+
+    def __init__(self, function: Callable[..., Any], module: str, name: str) -> None:
+        self._function, self._module, self._name = function, module, name
+        self._hints: dict[str, Any] | None = None
+
+    def require(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+        if self._hints is None:
+            self._signature = inspect.signature(self._function)
+            self._hints = self._read()
+        try:
+            given = self._signature.bind(*args, **named).arguments
+        except TypeError as error:  # none of that name, or one too many or too few
+            unknown = [*named.keys() - self._signature.parameters]
+            guess = nearest(unknown[0], self._signature.parameters) if unknown else ""
+            raise TypeError(f"{self._name}: {error}.{guess}") from None
+        for name, hint in self._hints.items():
+            if name in given and not fits(given[name], hint):
+                advice = _advice(given[name], hint) or f"`help({self._name})` says what goes there."
+                raise WrongKind(
+                    f"`{name}` must be {kind_words(hint)}, got {came(given[name])}. {advice}"
+                )
+            if isinstance(given.get(name), str) and "\0" in given[name] and _names_files(hint):
+                raise Refusal(f"`{name}` cannot hold a null byte, got {came(given[name])}.")
+
+    def _read(self) -> dict[str, Any]:
+        space = vars(sys.modules[self._module])
+        loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        found = {}
+        for name, p in self._signature.parameters.items():
+            if p.annotation is not p.empty and p.kind not in loose:
+                one = type("One", (), {"__annotations__": {name: p.annotation}})
+                with suppress(NameError):
+                    found[name] = get_type_hints(one, space)[name]
+        return found
+
+
+def door(function: Callable[Given, Back]) -> Callable[Given, Back]:
+    """Refuse arguments of the wrong kind, and make what is this package's own on the CPU.
+
+    Example:
+        >>> @door
+        ... def doubled(count: int) -> int:
+        ...     return 2 * count
+        >>> doubled("3")
+        Traceback (most recent call last):
+        sigmascope.gate.Refusal: `count` must be a whole number, got the text '3'. Write no quotes.
+    """
+    taken = _Arguments(function, function.__module__, f"sigmascope.{function.__name__}")
+
+    @wraps(function)
+    def checked(*args: Given.args, **named: Given.kwargs) -> Back:
+        taken.require(args, named)
+        with on_cpu():
+            return function(*args, **named)
+
+    return checked
+
+
+def door_of(made: type[Made]) -> type[Made]:
+    """The same for the making of objects: for public classes.
+
+    Args:
+        made: Objects of which are made by its `__init__`.
+    """
+    make = made.__init__
+    taken = _Arguments(make, made.__module__, f"sigmascope.{made.__name__}")
+
+    @wraps(make)
+    def checked(self: Any, *args: Any, **named: Any) -> None:
+        taken.require((self, *args), named)
+        with on_cpu():
+            make(self, *args, **named)
+
+    made.__init__ = checked
+    return made
+
+
+_KINDS: Mapping[Any, str] = {
+    str: "a text",
+    bytes: "bytes",
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    type(None): "None",
+    os.PathLike: "a path",
+    Path: "a path",
+    cabc.Callable: "a function",
+    cabc.Mapping: "a mapping",
+    dict: "a mapping",
+    type: "a class",
+}
+_NUMBERS = {int: numbers.Integral, float: numbers.Real, complex: numbers.Complex}
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of the kind that an annotation says, as far as can be seen."""
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is None:
+        return value is None
+    if origin in (Union, UnionType):
+        return any(fits(value, one) for one in args)
+    if origin is Literal:
+        return any(type(value) is type(one) and value == one for one in args)
+    kind = getattr(hint, "array_type", None) or origin or hint  # of arrays with a shape
+    if kind in _NUMBERS:
+        number = isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
+        return number and not (isinstance(value, int) and abs(value) >= 1 << 64)
+    if kind is type and args:
+        made = args[0]
+        return isinstance(value, type) and (not isinstance(made, type) or issubclass(value, made))
+    try:
+        if not isinstance(value, kind):
+            return False
+    except TypeError:  # Any, a variable, a protocol: nothing that can be asked
+        return True
+    if isinstance(value, str | bytes):
+        return not args  # one text is not several, although it has letters
+    if isinstance(value, cabc.Mapping) and len(args) == 2:
+        return all(fits(k, args[0]) and fits(v, args[1]) for k, v in value.items())
+    if isinstance(value, tuple) and args and args[-1] is not ... and kind is tuple:
+        return len(value) == len(args) and all(map(fits, value, args))
+    if type(value).__name__ in ("Tensor", "Parameter") and origin is not None:
+        return False  # it has a length and elements, and is no list
+    if (
+        isinstance(value, list | tuple | set | frozenset | range)
+        and args
+        and kind is not cabc.Callable
+    ):
+        return all(fits(one, args[0]) for one in value)
+    return True
+
+
+def _names_files(hint: Any) -> bool:
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return any((get_origin(kind) or kind) in (os.PathLike, Path) for kind in kinds)
+
+
+def kind_words(hint: Any) -> str:
+    """What an annotation says, for a sentence: `a tensor, a list or None`."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        words = [*dict.fromkeys(map(kind_words, sorted(args, key=lambda a: a is type(None))))]
+        return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+    if origin is Literal:
+        words = [f"`{a}`" for a in args]
+        return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]
+    kind = getattr(hint, "array_type", None) or origin or hint
+    if kind in _KINDS:
+        return _KINDS[kind]
+    name = getattr(kind, "__name__", str(kind))
+    several = (
+        isinstance(kind, type)
+        and issubclass(kind, cabc.Iterable)
+        and kind.__module__
+        in (
+            "builtins",
+            "collections.abc",
+        )
+    )
+    if several:
+        each = f", each {kind_words(args[0])}" if args and args[0] is not Any else ""
+        return f"a {name if kind in (tuple, set) else 'list'}{each}"
+    if kind.__module__.startswith("torch"):
+        return "a tensor" if name == "Tensor" else f"a torch.{'nn.' * (name == 'Module')}{name}"
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def came(value: Any) -> str:
+    """What was given, for a sentence."""
+    if value is None or isinstance(value, bool):
+        return str(value)
+    if isinstance(value, type):
+        return f"the class {printable(value.__name__)}"
+    if isinstance(value, int) and abs(value) >= 1 << 64:
+        return "a whole number of more than twenty digits"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str | bytes):
+        rest = "…" if len(value) > SHOWN else ""
+        kind = "the text" if isinstance(value, str) else "the bytes"
+        return f"{kind} {printable(repr(value[:SHOWN]))}{rest}"
+    if isinstance(value, list | tuple) and value and not isinstance(value[0], list | tuple):
+        return f"a {type(value).__name__} that begins with {came(value[0])}"
+    return f"a value of type {printable(type(value).__name__)}"
+
+
+def _advice(value: Any, hint: Any) -> str:
+    """What to do, where it is plain from what came."""
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    of = [getattr(kind, "array_type", None) or get_origin(kind) or kind for kind in kinds]
+    classes = tuple(kind for kind in of if isinstance(kind, type))
+    if isinstance(value, type) and classes and issubclass(value, classes):
+        return f"Call it: `{value.__name__}(...)`."
+    if isinstance(value, str):
+        choices = [a for kind in kinds if get_origin(kind) is Literal for a in get_args(kind)]
+        if choices:
+            return nearest(value, map(str, choices)).strip()
+        if {int, float} & {*of}:
+            return "Write it without quotes."
+        if any(issubclass(kind, cabc.Collection) and kind is not str for kind in classes):
+            return f"Write a list of it: [{printable(repr(value[:SHOWN]))}]."
+    if type(value).__name__ == "ndarray" and any(k.__name__ == "Tensor" for k in classes):
+        return "Make it a tensor: `torch.from_numpy(...)`."
+    if any(kind.__name__ == "Module" for kind in classes) and callable(value):
+        return "A function is no model: call it where it makes one, else write a torch.nn.Module."
+    return ""

@@ -188,12 +188,13 @@ def _with_diffs(
 ) -> "Cures":
     """The same with diffs of the program's file, each run once to see that it makes the cure."""
     from sigmascope import diagnosis, sources
+    from sigmascope.sources.callables import LONGEST
 
     known = sources.source_of(program)
     if known is None:
         return cures
     file, name = known
-    text = file.read_text(encoding="utf-8")
+    text = gate.read_file(file, most=LONGEST).decode()
 
     def written(cure: "Cure") -> "Cure":
         changed = diagnosis.cures.patched(cure.patch, text, name)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, on_cpu
+from sigmascope.gate import Refusal, door
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import Call, called, duplicate, module_name, still
 from sigmascope.probes.samples import Batch, as_tensor, chosen, sample_count
@@ -332,7 +332,7 @@ class Compression(Shown):
         return "\n".join(_line(name, self.model.get_submodule(name)) for name in names)
 
 
-@on_cpu()
+@door
 def compression(
     model: nn.Module,
     batch: Batch,

@@ -8,6 +8,7 @@ from sigmascope.diagnosis.rules.catalogue import KINDS, NO_PROGRESS, RULES
 from sigmascope.diagnosis.rules.outputs import heard_elsewhere
 from sigmascope.diagnosis.rules.training import learns
 from sigmascope.diagnosis.trainability.model import EVEN, probability
+from sigmascope.gate import door
 from sigmascope.records import Finding, Kind, Profile, Reading, Rule, Severity, kinds_of
 
 SURE = 0.1  # probability of fitting, below which its whole interval must lie for an error
@@ -15,6 +16,7 @@ MOST = 3  # remedies that a finding names; `sigmascope remedy` tries all
 ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 
 
+@door
 def judge(
     profile: Profile, *, rules: Sequence[Callable[[Profile], Iterator[Finding]]] = RULES
 ) -> tuple[Finding, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, on_cpu
+from sigmascope.gate import Refusal, door
 from sigmascope.linalg.krylov import Operator, extreme_eigenvalues
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch, Loss
@@ -17,7 +17,7 @@ ROUGH, FINE = (8, 1e-1), (32, 1e-9)
 REST = "(rest)"
 
 
-@on_cpu()
+@door
 def layer_rates(
     model: nn.Module,
     batch: Batch,

@@ -1,7 +1,7 @@
 """Which of some designs to train."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -13,8 +13,9 @@ from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, windows
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
 from sigmascope.diagnosis.trainability.short_runs import Probing
-from sigmascope.gate import Budget, OverBudget, Refusal, on_cpu, printable
-from sigmascope.probes.samples import Batch, Loss
+from sigmascope.gate import Budget, OverBudget, Refusal, door, printable
+from sigmascope.probes.samples import Batch, Loss, scalar_loss
+from sigmascope.probes.subject import Subject
 from sigmascope.records import Estimate, Shown
 
 __all__ = ["Entry", "Ranked", "looked", "rank", "ranked_entries"]
@@ -164,7 +165,7 @@ class Ranked(Shown):
     why: str
 
 
-@on_cpu()
+@door
 def rank(
     models: Mapping[str, nn.Module] | Sequence[nn.Module],
     batch: Batch,
@@ -217,8 +218,21 @@ def rank(
     named = models if isinstance(models, Mapping) else {str(i + 1): m for i, m in enumerate(models)}
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
     shared = (batch, targets, loss, optimizer, None if rates is None else tuple(rates), batch_dim)
+    for name, model in named.items():  # before time is spent on any of them
+        with _naming(name):
+            scalar_loss(loss, Subject(model, batch, batch_dim=batch_dim).output, targets)
     entries = [Entry(name, model, *shared) for name, model in named.items()]
     return ranked_entries(entries, passes=passes, budget=budget)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """A refusal in the block says of which design it is."""
+    try:
+        yield
+    except Refusal as error:
+        kind = OverBudget if isinstance(error, OverBudget) else Refusal
+        raise kind(f"{printable(name)}: {error}") from error
 
 
 def ranked_entries(
@@ -308,13 +322,10 @@ class _Tried:
     def of(cls, entry: Entry, budget: Budget, *, left: int) -> "_Tried":
         """After the rounds that every design gets, in its part of the time that is left."""
         part = Budget(max(budget.left, 1e-9) / left, budget.tell, budget.clock)
-        try:
+        with _naming(entry.name):
             probing = looked(entry, part, among=left)
             spent = probing.passes
             found = named(probing)
-        except Refusal as error:
-            kind = OverBudget if isinstance(error, OverBudget) else Refusal
-            raise kind(f"{printable(entry.name)}: {error}") from error
         probing.keep(found.rate)  # the other copies would fill the memory
         probing.wait(budget)
         return cls(entry.name, probing, found.seen, found.rate, found.why, spent)

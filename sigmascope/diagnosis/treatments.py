@@ -19,7 +19,7 @@ from sigmascope.diagnosis.remedies.catalogue import (
 )
 from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.model import FITTING, foretold, probability
-from sigmascope.gate import Budget, Refusal, on_cpu
+from sigmascope.gate import Budget, Refusal, door
 from sigmascope.probes.execution import called, duplicate, in_words, still
 from sigmascope.probes.samples import Batch, as_tensor
 from sigmascope.records import Finding, Profile, Shown
@@ -100,7 +100,7 @@ class Treatment(Shown):
         return torch.equal(a, b)
 
 
-@on_cpu()
+@door
 def treat(
     model: nn.Module,
     batch: Batch,
@@ -138,7 +138,7 @@ def treat(
     return Treatment(remedy, changed, before, after, judge(before), judge(after))
 
 
-@on_cpu()
+@door
 def trial(
     model: nn.Module,
     batch: Batch,
@@ -193,7 +193,7 @@ def trial(
     return ranked(found), declined
 
 
-@on_cpu()
+@door
 def assess(
     model: nn.Module,
     batch: Batch,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, final
 
-from sigmascope.gate import Mark, printable, require_target, write_text
+from sigmascope.gate import Mark, opened, printable, require_target, write_text
 from sigmascope.integrations.names import ALARM
 from sigmascope.watching import OVER, Look
 
@@ -82,7 +82,7 @@ def _lines(look: Look) -> Iterator[tuple[Any, ...]]:
 
 def _whole(path: Path) -> int:
     """Bytes up to the end of the last line that has one."""
-    with path.open("rb") as file:
+    with opened(path) as file:
         end = file.seek(0, os.SEEK_END)
         while end > 0:
             start = max(end - (1 << 16), 0)

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.records import Estimate
 
 Frames = Float64[Tensor, "chains d k"]
@@ -47,7 +48,7 @@ def lyapunov_exponents(
     """
     pieces = max(1, math.ceil(STRETCHES / len(frames)))
     if layers < pieces:
-        raise ValueError(
+        raise Refusal(
             f"`layers` must be {pieces} or more to give an interval with {len(frames)} chains, "
             f"got {layers}. Ask for more layers, or more chains."
         )
@@ -62,7 +63,7 @@ def lyapunov_exponents(
         sums[piece] += R.diagonal(dim1=-2, dim2=-1).abs().log()
         sizes[piece] += 1
     if not bool(sums.isfinite().all()):
-        raise ValueError(
+        raise Refusal(
             "Every factor must be invertible and finite, got one that takes a direction to zero. "
             "Leave out the layers that drop dimensions, or ask for fewer directions."
         )
@@ -114,7 +115,7 @@ def collapse_depth(gap: Estimate, *, tolerance: float) -> Estimate:
         Daneshmand et al. 2020, Lemma 3.
     """
     if not 0 < tolerance < 1:
-        raise ValueError(
+        raise Refusal(
             f"`tolerance` must be between 0 and 1, got {tolerance}. It is the ratio of singular "
             "values that counts as collapsed, e.g. 1e-5."
         )

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sigmascope import quantities as q
+from sigmascope.gate import Refusal
 from sigmascope.linalg import sums
 from sigmascope.linalg.condition import condition_number
 from sigmascope.linalg.entries import Entries
@@ -117,7 +118,7 @@ def measure(
     """
     known = (q.MEAN_SHIFT, *OF_SPECTRUM, *NOISE, *TAIL)
     if odd := sorted({*wanted} - {*known}):
-        raise ValueError(
+        raise Refusal(
             f"What is wanted of a matrix must be among {', '.join(known)}; got {odd[0]!r}. "
             "Leave it out: it is measured of something else."
         )
@@ -131,7 +132,7 @@ def measure(
         asked = [name for name in asked if name in OF_ZERO]
     of_entries = [name for name in asked if name not in OF_SPECTRUM]
     if matrix is None and of_entries:
-        raise ValueError(
+        raise Refusal(
             f"The {of_entries[0]} needs the entries of a matrix, got its singular values alone. "
             "Pass the matrix, and these as `s`."
         )

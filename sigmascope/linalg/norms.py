@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg.dense import EPS, SMALLEST
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.traces import sampled_frobenius_norm
@@ -114,7 +115,7 @@ def schatten_norm(s: Spectrum, p: float) -> Estimate:
         7.0
     """
     if not p >= 1:
-        raise ValueError(
+        raise Refusal(
             f"`p` must be at least 1, got {p:g}. Below 1 the sum is no norm: "
             "take `(s.sigma**p).sum()` if that is meant."
         )

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg.refusals import require_finite, require_matrix, require_square
 
 GAP = 1e-9  # of the largest: values closer than this, or to zero, count as multiple (as zero)
@@ -49,7 +50,7 @@ def singular_value_derivative(
     require_matrix(A, name="A")
     require_finite(dA, name="dA")
     if dA.shape != A.shape:
-        raise ValueError(
+        raise Refusal(
             f"`dA` must have the shape {tuple(A.shape)} of `A`, got {tuple(dA.shape)}. It is the "
             "direction in which `A` moves."
         )
@@ -107,7 +108,7 @@ def skip_trajectory(M: Float[Tensor, "n n"], rhos: Sequence[float]) -> SkipTraje
     require_square((M.shape[0], M.shape[1]), name="M")
     at = torch.as_tensor(list(rhos), dtype=torch.float64)
     if len(at) == 0 or not bool((at.diff() > 0).all()) or not bool(at.isfinite().all()):
-        raise ValueError(
+        raise Refusal(
             f"`rhos` must be ascending finite numbers, got {list(rhos)}. They are the strengths "
             "of the skip connection, e.g. [0, 0.5, 1]."
         )

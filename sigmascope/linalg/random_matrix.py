@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg.krylov.operators import WORKING, energy_of
 from sigmascope.linalg.krylov.singular_values import BLOCK, largest, leading, short_of
 from sigmascope.linalg.refusals import require_between, require_positive, require_probability
@@ -328,7 +329,7 @@ def shifted_limits(spread: float) -> tuple[float, float]:
 
 def _require_size(n: int) -> None:
     if n < 2:
-        raise ValueError(f"`n` must be 2 or more, got {n}. It is the size of the matrix.")
+        raise Refusal(f"`n` must be 2 or more, got {n}. It is the size of the matrix.")
 
 
 # ------------------------------------------------------------------------------
@@ -602,7 +603,7 @@ def _found(
         enough: Spikes, of which no more are counted where there are as many.
     """
     if min(s.shape) < FEWEST or energy.value <= 0:
-        raise ValueError(
+        raise Refusal(
             f"A non-zero matrix of at least {FEWEST} rows and columns was expected, got "
             f"{tuple(s.shape)} with squared norm {energy.value:g}: it has no bulk of noise."
         )

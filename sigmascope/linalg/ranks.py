@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.norms import frobenius_norm, spectral_norm
 from sigmascope.linalg.refusals import (
@@ -211,7 +212,7 @@ def spectral_entropy(s: Spectrum) -> Estimate:
         1.0
     """
     if min(s.shape) < 2:
-        raise ValueError(
+        raise Refusal(
             f"`spectral_entropy` needs two singular values or more, got shape {tuple(s.shape)}. "
             "One value has no distribution: leave it out."
         )
@@ -242,7 +243,7 @@ def energy_rank(s: Spectrum, share: float = 0.99) -> Estimate:
     require_complete(s, asked="energy_rank")
     require_nonzero(s.sigma[0].item(), s.shape, asked="energy_rank")
     if not 0 < share < 1:
-        raise ValueError(
+        raise Refusal(
             f"`share` must be between 0 and 1, both excluded, got {share:g}. For all of the energy "
             "use `matrix_rank`."
         )

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg.dense import (
     EPS,
     exact_values,
@@ -146,7 +147,7 @@ class Moments:
             Chan, Golub & LeVeque 1979, Eq. 2.1.
         """
         if len(self.mean) != len(other.mean):
-            raise ValueError(
+            raise Refusal(
                 f"Moments add over rows of one length, got {len(self.mean)} and "
                 f"{len(other.mean)}. Keep one `Moments` per layer."
             )
@@ -237,7 +238,7 @@ def count_above(M: Float[Tensor, "d d"], tau: float) -> Estimate:
     """
     require_symmetric(M, name="M")
     if not math.isfinite(tau):
-        raise ValueError(
+        raise Refusal(
             f"`tau` must be finite, got {tau}. Every eigenvalue exceeds -inf and none inf."
         )
     S = M.detach().double().cpu()
@@ -342,7 +343,7 @@ def principal_angles(X: Float[Tensor, "n p"], Y: Float[Tensor, "n q"]) -> Float6
     """
     P, Q = _orthonormal(X, name="X"), _orthonormal(Y, name="Y")
     if len(P) != len(Q):
-        raise ValueError(
+        raise Refusal(
             f"`X` and `Y` must lie in one space, got {len(P)} and {len(Q)} rows. "
             "Transpose them if their rows are the basis vectors."
         )
@@ -360,7 +361,7 @@ def _orthonormal(X: Float[Tensor, "n p"], *, name: str) -> Float64[Tensor, "n p"
     columns = columns / torch.where(longest > 0, longest, 1)
     sigma = torch.linalg.svdvals(columns)
     if X.shape[1] > len(X) or sigma[-1] <= max(X.shape) * EPS * sigma[0]:
-        raise ValueError(
+        raise Refusal(
             f"`{name}` must be of full column rank, got shape {tuple(X.shape)} with smallest "
             f"singular value {sigma[-1].item():g}. Pass a basis: drop dependent columns."
         )

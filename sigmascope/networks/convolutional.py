@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from sigmascope.gate import Refusal
 from sigmascope.networks.layers import (
     Activation,
     Init,
@@ -108,9 +109,9 @@ def resnet(
     require_counts(outputs=outputs, width=width, depth=depth)
     require_options(activation=activation, norm=norm, init=init, eps=eps)
     if depth < 8 or depth % 6 != 2:
-        raise ValueError(f"`depth` must be 6n + 2 (8, 14, 20, 26, 32, ...), got {depth}.")
+        raise Refusal(f"`depth` must be 6n + 2 (8, 14, 20, 26, 32, ...), got {depth}.")
     if not math.isfinite(residual):
-        raise ValueError(f"`residual` must be a finite number, got {residual}.")
+        raise Refusal(f"`residual` must be a finite number, got {residual}.")
 
     drawn = partial(convolution, init=init, bias=norm == "none", generator=generator)
 

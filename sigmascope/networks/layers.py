@@ -8,6 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from sigmascope.gate import Refusal
+
 # ------------------------------------------------------------------------------
 # Layers and activations, drawn from a generator that is passed in.
 
@@ -170,7 +172,7 @@ class UncentredBatchNorm(_BatchNorm):
                 on the whole batch.
         """
         if input.dim() < 2 or input.shape[1] != self.num_features:
-            raise ValueError(
+            raise Refusal(
                 f"UncentredBatchNorm expected [batch, {self.num_features}, ...], got shape "
                 f"{tuple(input.shape)}. Build it with as many features as the input has channels."
             )
@@ -188,7 +190,7 @@ class UncentredBatchNorm(_BatchNorm):
         if self.eps == 0:
             zero = (mean_square == 0).nonzero().flatten().tolist()
             if zero:
-                raise ValueError(
+                raise Refusal(
                     "UncentredBatchNorm with eps=0 expected every channel to be non-zero "
                     f"somewhere in the batch, but {len(zero)} of {len(mean_square)} are zero, the "
                     f"first is channel {zero[0]}. Use a larger batch, or eps=1e-5."

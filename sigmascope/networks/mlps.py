@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from sigmascope.gate import Refusal
 from sigmascope.networks.layers import Activation, Init, Norm, activation_layer, linear, norm_layer
 from sigmascope.networks.refusals import require_counts, require_options
 
@@ -103,7 +104,7 @@ def mlp(
     require_counts(least=0, depth=depth)
     require_options(activation=activation, norm=norm, init=init, eps=eps)
     if residual is not None and not math.isfinite(residual):
-        raise ValueError(f"`residual` must be a finite number or none, got {residual}.")
+        raise Refusal(f"`residual` must be a finite number or none, got {residual}.")
 
     def layer(fan_in: int, fan_out: int) -> nn.Linear:
         return linear(fan_in, fan_out, init=init, bias=bias, generator=generator)

@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl
 import torch
 from torch import nn
 
+from sigmascope.gate import Refusal, nearest
 from sigmascope.networks.convolutional import resnet, vgg
 from sigmascope.networks.mlps import mlp
-from sigmascope.networks.refusals import nearest
 
 NETWORKS: tuple[Callable[..., nn.Module], ...] = (mlp, vgg, resnet)
 
@@ -45,25 +45,25 @@ def build(
     name, _, text = query.partition("?")
     by_name = {network.__name__: network for network in NETWORKS}
     if name not in by_name:
-        raise ValueError(
+        raise Refusal(
             f"There is no network `{name}`; there are {', '.join(by_name)}.{nearest(name, by_name)}"
         )
     network = by_name[name]
     try:
         pairs = parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text))
     except ValueError as error:
-        raise ValueError(
+        raise Refusal(
             f"`{name}?{text}` must read `{name}?key=value&key=value`: {error}."
         ) from error
     allowed, hints, chosen = options(network), get_type_hints(network), {}
     for key, value in pairs:
         if key not in allowed:
-            raise ValueError(
+            raise Refusal(
                 f"`{name}` has no option `{key}`; it has {', '.join(allowed)}."
                 f"{nearest(key, allowed)}"
             )
         if key in chosen:
-            raise ValueError(f"`{name}` was given `{key}` twice; give it once.")
+            raise Refusal(f"`{name}` was given `{key}` twice; give it once.")
         chosen[key] = _value(key, value, hints[key])
     return network(inputs=inputs, outputs=outputs, generator=generator, **chosen)
 
@@ -84,17 +84,17 @@ def _value(key: str, text: str, kind: Any) -> Any:
     if get_origin(kind) is Literal:
         words = get_args(kind)
         if text not in words:
-            raise ValueError(
+            raise Refusal(
                 f"`{key}` must be one of {', '.join(words)}, got `{text}`.{nearest(text, words)}"
             )
         return text
     if kind is bool:
         truths = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
         if text.lower() not in truths:
-            raise ValueError(f"`{key}` must be true or false, got `{text}`.")
+            raise Refusal(f"`{key}` must be true or false, got `{text}`.")
         return truths[text.lower()]
     try:
         return kind(text)
     except ValueError as error:
         wanted = "a whole number" if kind is int else "a number"
-        raise ValueError(f"`{key}` must be {wanted}, got `{text}`.") from error
+        raise Refusal(f"`{key}` must be {wanted}, got `{text}`.") from error

@@ -105,6 +105,8 @@ def prepared(model: nn.Module, batch: Batch) -> Batch:
     """
     for tensor in tensors(batch):
         require_dense(tensor, "`batch`")
+    # what was made in inference mode takes no gradient, but a copy of it does
+    batch = mapped(batch, lambda t: t.clone() if t.is_inference() else t)
     like = _like(model)
     if like is None:
         return batch
@@ -417,6 +419,7 @@ def class_dim(output: Tensor, classes: Tensor) -> int | None:
 def require_finite_targets(targets: Any) -> None:
     """Raise if a tensor among the targets is empty, or holds NaN or an infinity."""
     for tensor in tensors(targets):
+        require_dense(tensor, "`targets`")
         shape = tuple(tensor.shape)
         if tensor.numel() == 0:
             raise Refusal(
@@ -439,7 +442,7 @@ def scalar_loss(loss: Loss, out: Tensor, targets: Any) -> Tensor:
         value = loss(out, targets)
     except Refusal:
         raise
-    except Exception as error:  # a user's loss raises anything
+    except (Exception, SystemExit) as error:  # a user's loss raises anything
         shape = tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
         words = str(error).rstrip(".")
         raise Refusal(

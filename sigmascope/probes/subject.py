@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, door_of
 from sigmascope.linalg import sums
 from sigmascope.linalg.krylov import Operator
 from sigmascope.linalg.spectra import spectra
@@ -737,6 +737,7 @@ def _add(totals: dict[nn.Parameter, Tensor], p: nn.Parameter, more: Tensor) -> N
         totals[p] = more.clone()  # autograd may give one tensor twice, or a view of one number
 
 
+@door_of
 @dataclass(frozen=True)
 class Subject(SubjectRuns):
     """A model held still on one batch; what is read from it is read once.

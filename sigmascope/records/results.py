@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import update_wrapper
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
 
@@ -14,6 +15,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope import products
+from sigmascope.gate import WrongKind, came
 from sigmascope.quantities import View, quantity
 from sigmascope.records.values import ByValue
 
@@ -52,6 +54,11 @@ class Estimate:
     risk: float = 0.0
 
     def __post_init__(self) -> None:
+        for number in (self.value, self.low, self.high):
+            if not isinstance(number, float | int | Real) or isinstance(number, bool):
+                raise WrongKind(
+                    f"An estimate is made of numbers, got {came(number)}. Pass float(...) of it."
+                )
         if not self.low <= self.value <= self.high:  # nan fails every comparison
             raise ValueError(
                 f"An estimate needs low <= value <= high, got {self.low} <= {self.value} <= "

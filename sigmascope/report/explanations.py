@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from sigmascope import products
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, door
 from sigmascope.quantities import EVERY, Quantity, quantities
 from sigmascope.records import SPEAKS, Kind, Rule, Shown
 from sigmascope.references import references_of
@@ -44,6 +44,7 @@ class Explanations(Shown):
     senses: tuple[Explanation, ...]
 
 
+@door
 def explain(name: str) -> Explanations:
     """What a finding, an alarm, a quantity, a remedy, a cure or a theorem is.
 

@@ -10,6 +10,7 @@ from functools import singledispatch, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from sigmascope import products
+from sigmascope.gate import WrongKind, came
 from sigmascope.records import Shown
 
 P = ParamSpec("P")
@@ -53,6 +54,9 @@ def is_record_of_ours(result: Any) -> bool:
     return ours and is_dataclass(result) and not isinstance(result, type)
 
 
-def refused(result: Any) -> TypeError:
+def refused(result: Any) -> WrongKind:
     """What is raised where there is nothing else to be done."""
-    return TypeError(f"A result of this library was expected, got {type(result).__name__}.")
+    return WrongKind(
+        f"A result of this library was expected, got {came(result)}. Pass what `profile`, `judge` "
+        "or another of its functions gave."
+    )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sigmascope.gate import WrongKind
 from sigmascope.records import Finding, Shown
 from sigmascope.report.console import Part
 from sigmascope.report.explanations import Explanation, Explanations
@@ -63,7 +64,7 @@ def _one(found: Any) -> Any:
     several = tuple(found)
     kinds = dict.fromkeys(type(each).__name__ for each in several)
     if len(kinds) > 1:
-        raise TypeError(
+        raise WrongKind(
             f"Results of one kind were expected, got {' and '.join(kinds)}. Show each by itself."
         )
     return together(several[0], several) if several else Results(())

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, cast, get_args
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.gate import Refusal, printable
+from sigmascope.gate import Refusal, printable, read_file, require_file
 from sigmascope.records import Skipped
 from sigmascope.sources.checkpoints import Checkpoint, Stored
 
@@ -27,6 +27,7 @@ Layout = Literal["blocks", "heads", "groups", "turns", "gates"]
 Sizes = Literal["equal", "heads"]
 T = TypeVar("T")
 WORDS: dict[type, str] = {str: "text", list: "list of texts", bool: "true or false", int: "number"}
+LARGEST = 1 << 20  # bytes of a file of rules
 FILE = Path(__file__).with_name("layouts.toml")
 
 
@@ -109,8 +110,11 @@ def read_rules(path: str | Path) -> tuple[NameRule, ...]:
         Refusal: If it cannot be read, or a field is not known.
     """
     try:
-        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+        file = require_file(Path(path), (".toml",))
+        content = tomllib.loads(read_file(file, most=LARGEST).decode())
+    except Refusal:
+        raise
+    except (OSError, ValueError, RecursionError) as error:  # no TOML, no text, no name of a file
         raise Refusal(f"The rules in `{path}` cannot be read: {error}.") from error
     return tuple(_rules(content, str(path)))
 

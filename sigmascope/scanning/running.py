@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sigmascope import gate
-from sigmascope.gate import Refusal, on_cpu, printable, trim
+from sigmascope.gate import Refusal, door, printable, trim
 from sigmascope.quantities import SCAN
 from sigmascope.records import Layer, Reading, Skipped
 from sigmascope.records.scans import Matrix, Scan, ScanPlan
@@ -324,7 +324,7 @@ Told = Callable[[Matrix, Measured], None]
 Progress = Callable[[str, int, int], None]
 
 
-@on_cpu()
+@door
 def scan(
     source: Origin,
     *,

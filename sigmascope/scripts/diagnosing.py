@@ -36,7 +36,7 @@ from sigmascope.diagnosis.rules.training import (
     STUCK_TRAINING,
 )
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, require_file
 from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
 from sigmascope.scripts.interventions import (
     AdamSteps,
@@ -339,10 +339,8 @@ def _origin(runner: Runner, script: Script, run: ScriptRun, budget: float) -> Br
 
 
 def _require(script: Script, steps: int, seconds: float, seeds: int) -> None:
-    if script.is_file and not Path(script.target).is_file():
-        raise Refusal(
-            f"A script must be a file that is there, got `{script.target}`. Check its name."
-        )
+    if script.is_file:
+        require_file(Path(script.target), (".py",))
     if steps < FEW:
         raise Refusal(
             f"`steps` must be {FEW} or more, got {steps}: fewer show no habit. Ask for more."

@@ -1,5 +1,6 @@
 """`observe`: a loop in this process, or in a cell of a notebook, watched as it is."""
 
+from sigmascope.gate import door
 from sigmascope.records import Finding
 from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.rules import found_in
@@ -59,6 +60,7 @@ class Observation:
         return report.text(self)
 
 
+@door
 def observe(*, steps: int | None = None, seconds: float | None = None) -> Observation:
     """Watch whatever trains in a block, as it is.
 

@@ -13,8 +13,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sigmascope.gate import Refusal
-from sigmascope.sources.refusals import listed, nearest, told
+from sigmascope.gate import Refusal, nearest, read_file, require_file
+from sigmascope.sources.refusals import listed, told
+
+LONGEST = 16 << 20  # bytes of a file of Python
 
 
 def is_callable_spec(spec: str) -> bool:
@@ -40,8 +42,7 @@ def named(spec: str) -> Iterator[Any]:
     path = Path(place).expanduser()
     require_program(place)
     if path.suffix == ".py":
-        if not path.is_file():
-            raise Refusal(f"There is no file `{place}`{_neighbour(path)}")
+        require_file(path, (".py",))
         with _visiting(path.resolve().parent, own=path.resolve()):
             yield _attribute(_from_file(path.resolve(), place), name, spec)
     elif all(part.isidentifier() for part in place.split(".")):
@@ -89,8 +90,8 @@ def call(function: Callable[..., object], spec: str) -> object:
 def candidates(path: Path) -> list[str]:
     """Public functions, variables and classes of a Python file, read without running it."""
     try:
-        body = ast.parse(path.read_bytes()).body
-    except (SyntaxError, ValueError, OSError):
+        body = ast.parse(read_file(path, most=LONGEST)).body
+    except (SyntaxError, ValueError, OSError, RecursionError, MemoryError):
         return []
     functions = [n.name for n in body if isinstance(n, ast.FunctionDef)]
     targets = [t for n in body if isinstance(n, ast.Assign) for t in n.targets]
@@ -136,6 +137,7 @@ def _lies_in(folder: Path, name: str) -> bool:
 
 def _from_file(path: Path, place: str) -> ModuleType:
     # Under its own name, so that its neighbours may import it, unless that would hide a module.
+    read_file(path, most=LONGEST)
     name = path.stem if path.stem not in sys.modules else f"sigmascope_user_{path.stem}"
     found = importlib.util.spec_from_file_location(name, path)
     assert found is not None
@@ -230,11 +232,3 @@ def _installed(file: Path) -> bool:
     library = sysconfig.get_path("stdlib")
     packages = {"site-packages", "dist-packages"} & set(file.parts)
     return bool(packages) or file.is_relative_to(library)
-
-
-def _neighbour(path: Path) -> str:
-    """The end of a sentence: the nearest file beside one that is not there."""
-    folder = path.parent
-    if not folder.is_dir():
-        return f": there is no folder `{folder}`."
-    return f".{nearest(path.name, [p.name for p in folder.iterdir()])}"

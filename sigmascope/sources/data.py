@@ -1,22 +1,24 @@
 """The door to data."""
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, door, nearest
 from sigmascope.sources.batches import changed, count, parts, take
 from sigmascope.sources.callables import is_callable_spec
 from sigmascope.sources.datasets import DATASETS
 from sigmascope.sources.files import KINDS
 from sigmascope.sources.named_data import from_file, from_python, known, query_options
-from sigmascope.sources.refusals import listed, nearest
+from sigmascope.sources.refusals import listed
 from sigmascope.sources.samples import Data
 
 
+@door
 def open_data(
     spec: str,
     *,
@@ -64,7 +66,10 @@ def open_data(
     path = Path(spec).expanduser()
     if path.suffix == ".py":
         raise Refusal(f"`{spec}` must be followed by the name of a loader in it: `{spec}:NAME`.")
-    if path.suffix.lower() in KINDS or (spec and path.exists()):
+    there = False
+    with suppress(OSError):  # no name of a file at all
+        there = bool(spec) and path.exists()
+    if path.suffix.lower() in KINDS or there:
         return from_file(path, samples, generator, takes)
     raise Refusal(
         f"There is no data set `{spec}`; there are {listed(DATASETS)}, files ({', '.join(KINDS)}) "

@@ -6,11 +6,13 @@ an archive the members must be plain, and everything together must fit the budge
 """
 
 import gzip
+import io
 import pickle
 import struct
 import warnings
 import zipfile
 import zlib
+from collections.abc import Mapping
 from io import BufferedIOBase
 from math import prod
 from pathlib import Path
@@ -23,37 +25,16 @@ from torch import Tensor
 
 from sigmascope import gate
 from sigmascope.gate import Refusal
-from sigmascope.sources.refusals import listed, nearest, told
+from sigmascope.sources.refusals import told
 
 PACKINGS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
 ENCRYPTED = 1
+VALUE = 32  # bytes of a value in a list, at least
 MEMBERS = 1_000_000  # of an archive; more is no model and no data set
 READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 LARGEST = 1 << 30  # bytes of an idx file; MNIST and its kin have 47 million
 KINDS = (".npy", ".npz", ".pt", ".pth", ".safetensors")
 OTHERWISE = "write a function that reads it and returns `x, y`, and name that, `file.py:function`."
-
-
-def existing(path: Path) -> Path:
-    """The path, if there is a file.
-
-    Raises:
-        Refusal: If there is not; the message names the nearest neighbour.
-    """
-    if "\0" in str(path):
-        raise Refusal("The name of a file cannot hold a null byte; name another.")
-    if path.is_dir():
-        inside = sorted(p.name for p in path.iterdir() if p.suffix in KINDS)
-        one = f", one of {listed(inside)}" if inside else ""
-        raise Refusal(f"`{path}` is a folder; name a file in it{one}.")
-    if path.exists() and not path.is_file():
-        raise Refusal(f"`{path}` is a device, pipe or socket; name a file.")
-    if not path.is_file():
-        if not path.parent.is_dir():
-            raise Refusal(f"There is no file `{path}`: there is no folder `{path.parent}`.")
-        beside = [p.name for p in path.parent.iterdir()]
-        raise Refusal(f"There is no file `{path}`.{nearest(path.name, beside)}")
-    return path
 
 
 def read(path: Path) -> Any:
@@ -67,7 +48,7 @@ def read(path: Path) -> Any:
     """
     if path.is_dir() and not any(p.suffix in KINDS for p in path.iterdir()):
         raise Refusal(f"`{path}` is a folder; name a file in it, or {OTHERWISE}")
-    suffix = existing(path).suffix.lower()
+    suffix = gate.require_file(path, KINDS).suffix.lower()
     if suffix not in KINDS:
         kinds = ", ".join(KINDS)
         raise Refusal(
@@ -95,7 +76,9 @@ def read_torch(path: Path) -> Any:
         gate.require_room(path.stat().st_size, f"`{path}`")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch speaks of storage classes here: kept nowhere
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=plain)
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=plain)
+        gate.require_room(VALUE * _written_out(content, {}), f"`{path}`, written out,")
+        return content
     except Refusal:
         raise
     except pickle.UnpicklingError as error:
@@ -161,7 +144,8 @@ def _numpy(path: Path) -> Any:
                         with archive.open(member) as file:
                             name = gate.printable(member.filename)
                             _require_array(file, member.file_size, f"`{name}` in `{path}`")
-        with path.open("rb") as file:  # of a damaged archive np.load would not let go
+        # of a damaged archive np.load would not let go
+        with gate.opened(path) as whole, io.BufferedReader(whole) as file:  # pyright: ignore
             if path.suffix.lower() == ".npy" and not packed:
                 _require_array(file, path.stat().st_size, f"`{path}`")
                 file.seek(0)
@@ -179,6 +163,20 @@ def _numpy(path: Path) -> Any:
                 "save arrays of numbers."
             ) from error
         raise Refusal(f"`{path}` is damaged or not a NumPy file ({told(error)}).") from error
+
+
+def _written_out(value: Any, known: dict[int, int]) -> int:
+    """Values in nested containers, those of one that lies in several places as often as it does.
+
+    A file of a thousand bytes has lists of two lists each, which are one and the same.
+    """
+    if not isinstance(value, Mapping | list | tuple):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = 1 << 62  # one that lies in itself
+        parts = value.values() if isinstance(value, Mapping) else value
+        known[id(value)] = 1 + sum(_written_out(part, known) for part in parts)
+    return known[id(value)]
 
 
 def _members(path: Path) -> list[zipfile.ZipInfo]:

@@ -1,7 +1,6 @@
 """Local Hugging Face folders."""
 
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,8 @@ from torch import nn
 
 from sigmascope import gate
 from sigmascope.gate import Refusal
+from sigmascope.sources.checkpoints.formats import FORMATS, INDEX, by_index
+from sigmascope.sources.checkpoints.locations import read_json
 from sigmascope.sources.limits import DEEPEST
 from sigmascope.sources.refusals import listed, told
 from sigmascope.sources.seeds import lent
@@ -34,11 +35,13 @@ def open_folder(path: Path, *, generator: torch.Generator | None) -> tuple[nn.Mo
             f"`{path}` is a folder without a config.json, so not a Hugging Face model; it holds "
             f"{listed(inside) if inside else 'nothing'}."
         )
-    try:
-        content = json.loads(config.read_bytes())
-    except (ValueError, OSError) as error:
-        raise Refusal(f"`{config}` is not valid JSON ({told(error)}).") from error
-    if not isinstance(content, dict) or "model_type" not in content:
+    for entry in path.iterdir():  # transformers opens what it finds there, by name
+        if entry.exists() and not entry.is_dir():
+            gate.require_file(entry, ())
+    content = read_json(str(config))
+    for index in path.glob(f"*{INDEX}"):
+        by_index(str(index), str(path), FORMATS[-1])
+    if "model_type" not in content:
         raise Refusal(
             f"`{config}` has no `model_type`, so transformers cannot tell which model it is."
         )

@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 from sigmascope import gate, networks
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, door, nearest
 from sigmascope.sources.callables import call, candidates, is_callable_spec, named, require_program
 from sigmascope.sources.checkpoints import load_checkpoint
 from sigmascope.sources.data import Data
 from sigmascope.sources.huggingface import open_folder
 from sigmascope.sources.limits import DEEPEST, DIGITS, WIDEST
-from sigmascope.sources.refusals import listed, nearest, told
+from sigmascope.sources.refusals import listed, told
 from sigmascope.sources.seeds import lent
 
 Origin = Literal["built-in", "python", "hugging face"]
@@ -55,6 +55,7 @@ def is_built_in(spec: str) -> bool:
     return (known or (bool(mark) and name.isidentifier())) and not Path(spec).exists()
 
 
+@door
 def open_model(
     spec: str,
     *,
@@ -164,8 +165,7 @@ def _lost(spec: str, path: Path) -> str:
     spec = spec.removesuffix(":")  # `file.py:` forgot the name
     require_program(spec)
     if path.suffix == ".py":
-        if not path.is_file():
-            return f"There is no file `{spec}`."
+        gate.require_file(path, (".py",))
         names = candidates(path)
         has = f" (it has {listed(names)})" if names else ""
         return f"`{spec}` must be followed by the name of a factory in it{has}: `{spec}:NAME`."

@@ -8,14 +8,14 @@ from urllib.parse import parse_qsl
 import torch
 
 from sigmascope import gate
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, nearest
 from sigmascope.sources.batches import as_batch, split
 from sigmascope.sources.callables import call, named
 from sigmascope.sources.datasets import cifar10, digits, fashion_mnist, gaussian
 from sigmascope.sources.files import read
 from sigmascope.sources.limits import DIGITS
 from sigmascope.sources.loaders import gather, matched
-from sigmascope.sources.refusals import listed, nearest
+from sigmascope.sources.refusals import listed
 from sigmascope.sources.samples import Data, chosen_data
 from sigmascope.sources.seeds import lent
 

@@ -1,7 +1,6 @@
 """What this room says when a name leads nowhere."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from sigmascope.gate import printable
 
@@ -26,12 +25,6 @@ def _head(error: BaseException) -> str:
         return type(error).__name__
     head = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
     return f"{type(error).__name__}: {head.rstrip('.')}"
-
-
-def nearest(word: str, words: Iterable[str]) -> str:
-    """`" Did you mean `x`?"` where one of the words is close, else nothing."""
-    close = get_close_matches(word, list(words), n=1, cutoff=0.5)
-    return f" Did you mean `{close[0]}`?" if close else ""
 
 
 def shown(text: object) -> str:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sigmascope.gate import Refusal
+from sigmascope.gate import NoFile, NotAllowed, Refusal, opened
 from sigmascope.store.schema import APPLICATION, STEPS, VERSION, script, tables
 
 PATIENCE = 30.0  # seconds a writer waits for another one to commit
@@ -242,28 +242,26 @@ def require_file(path: Path) -> Path:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         link = f": it links to {path.readlink()}, which is missing" if path.is_symlink() else ""
-        raise FileNotFoundError(
+        raise NoFile(
             f"There is no run file at {path}{link}. `sigmascope profile MODEL --run {path}` "
             "writes one."
         ) from None
     except OSError as error:  # a link to itself, a name too long, a folder we may not enter
-        raise FileNotFoundError(f"There is no run file at {path}: {error.strerror}.") from error
+        raise NoFile(f"There is no run file at {path}: {error.strerror}.") from error
     if not stat.S_ISREG(mode):
         kind = "a folder" if stat.S_ISDIR(mode) else "a device, pipe or socket"
-        raise FileNotFoundError(
+        raise NoFile(
             f"There is no run file at {path}: it is {kind}. Name an ordinary file for the run."
         )
     if not os.access(path, os.R_OK):
-        raise PermissionError(f"{path} cannot be read: Permission denied. Change its rights.")
+        raise NotAllowed(f"{path} cannot be read: Permission denied. Change its rights.")
     return Path(os.path.realpath(path))
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:
     """Whether a file has the marks of a run file, whatever its version; False if there is none."""
     try:
-        if not stat.S_ISREG(Path(path).stat().st_mode):
-            return False
-        with Path(path).open("rb") as file:
+        with opened(path) as file:
             header = file.read(100)
     except (OSError, ValueError):  # not there, not to be read, or no name of a file
         return False

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sigmascope.gate import Closing, Refusal
+from sigmascope.gate import Closing, Refusal, door_of
 from sigmascope.records import (
     Check,
     Fact,
@@ -32,6 +32,7 @@ from sigmascope.store.rows import AskedView, Row, Word
 from sigmascope.store.schema import STEPS, Table, tables
 
 
+@door_of
 class Run(Closing):
     """The file of one run: rows are appended, never changed, and a step is whole or absent.
 

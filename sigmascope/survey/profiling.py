@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import gate, products, records
-from sigmascope.gate import Refusal, allowed, on_cpu, size_words
+from sigmascope.gate import Refusal, allowed, door, size_words
 from sigmascope.linalg.spectra import Work, counted
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import ALONE, apart, as_found, in_words
@@ -108,7 +108,7 @@ def profile_views() -> Mapping[View, ProfileView]:
     return MappingProxyType({view.name: view for view in declared})
 
 
-@on_cpu()
+@door
 def profile(
     model: nn.Module,
     batch: Batch,

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from sigmascope.gate import on_cpu
+from sigmascope.gate import door, on_cpu
 from sigmascope.probes import Subject
 from sigmascope.records import Check
 from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022
@@ -42,6 +42,7 @@ THEOREMS: tuple[type[Bound], ...] = (
 )
 
 
+@door
 def check(
     subject: Subject,
     *,

@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from sigmascope import quantities as q
-from sigmascope.gate import Closing, on_cpu
+from sigmascope.gate import Closing, door_of, on_cpu
 from sigmascope.probes.execution import is_compiled
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Finding, Skipped
@@ -41,6 +41,7 @@ USUAL = 0.02  # of the training time
 ENDING = "some processes may end before the others, as inside of `join()`"
 
 
+@door_of
 @final
 class Watch(Closing):
     """Reads a model while it trains, within a share of the training time, and raises alarms.
@@ -92,7 +93,6 @@ class Watch(Closing):
         (20, ())
     """
 
-    @on_cpu()
     def __init__(
         self,
         model: nn.Module,

@@ -101,7 +101,7 @@ def test_without_an_optimizer_nothing_is_said_of_training(diagnose):
         (("gone.py:program",), "There is no file `gone.py`"),
         (("train.py",), "`train.py` has `program`"),
         (("train.py:raises",), "`train.py:raises` raised FileNotFoundError: pixels.npy"),
-        (("train.py:nothing",), "got NoneType"),
+        (("train.py:nothing",), "got None"),
         (("train.py:odd",), "`model` and `data` must be there; got model, net"),
         (("train.py:untrained", "--cure"), "name an optimizer"),
         (("train.py:program", "--html", "nowhere/a.html"), "mkdir -p nowhere"),

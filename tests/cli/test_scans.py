@@ -104,7 +104,7 @@ BAD = [
     (("a.safetensors", "--quantities", "spike"), "must be one of"),
     (("a.safetensors", "--quantities", "relative change"), "give its other version"),
     (("a.safetensors", "--exact", "--leading"), "ask for opposites"),
-    (("a.safetensors", "--rules", "none.toml"), "cannot be read"),
+    (("a.safetensors", "--rules", "none.toml"), "There is no file"),
     (("a.safetensors", "--rules", "notes.txt"), "cannot be read"),
     (("a.safetensors", "--workers", "0"), "Must be >= 1"),
     (("a.safetensors", "--workers", "5000"), "Must be <= 1024"),

@@ -65,7 +65,7 @@ def commands(files):
     model = of(
         some("m.py:plain", *(f"m.py:{n}" for n in GOOD_MODELS)),
         some(*(f"m.py:{n}" for n in BAD_MODELS), "m.py:", "m.py", "nope.py:f", "syntax.py:f"),
-        some(*BUILT_IN, "hf", "folder", "os.path:join", "good.pt"),
+        some(*BUILT_IN, "hf", "hf_pipe", "pipe.py:f", "folder", "os.path:join", "good.pt"),
     )
     weights = of(some("good.pt", "good.safetensors"), some(*files["weights"], *files["others"]))
     place = of(some(*USUAL), some(*PLACES))
@@ -120,7 +120,9 @@ def commands(files):
                  "--only": of(some("*", "0*", "*weight"), some(ESCAPE, "[")), "--plan": None,
                  "--skip": of(some("2*")), "--exact": None, "--leading": None, "--heads": None,
                  "--quantities": of(some("stable rank", "spikes", "relative change")),
-                 "--rules": of(some("rules.toml", "notes.txt")), "--seed": numbers("0", "3"),
+                 "--rules": of(some("rules.toml", "notes.txt"),
+                               some("pipe.toml", "zero.toml", "deep.toml", *files["others"])),
+                 "--seed": numbers("0", "3"),
                  "--workers": of(some("1"), some("0", "5000")), "--no-spectra": None,
                  "--memory": of(some("1GB", "1MB")), "--whole": None, "--strict": None},
         "rank": {**common, **json, **budget, "--passes": numbers("60", "54")},

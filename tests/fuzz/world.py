@@ -224,6 +224,11 @@ def _weights(home: Path) -> tuple[str, ...]:
         old = {k: torch.quantize_per_tensor(v, 0.1, 0, torch.qint8) for k, v in plain.items()}
         torch.save(old, home / "q.pt")
     torch.save([1, 2, 3], home / "list.pt")
+    shared, named = [1.0], {"w": torch.ones(2, 2)}
+    for _ in range(60):
+        shared, named = [shared, shared], {"a": named, "b": named}
+    torch.save({"x": shared, "y": named}, home / "shared.pt")
+    torch.save(named, home / "named.pt")
     torch.save({"a": {"b": 1}}, home / "nested.pt")
     torch.save(plain, home / "old.pth", _use_new_zipfile_serialization=False)
     (home / "evil.pt").write_bytes(pickle.dumps(_Evil(str(home / "it_ran"))))
@@ -266,7 +271,15 @@ def _others(home: Path) -> tuple[str, ...]:
     (home / "link.json").symlink_to("mine.json")
     (home / "lost.json").symlink_to("nowhere/at all")
     (home / "loop").symlink_to("loop")
-    os.mkfifo(home / "pipe.npy")
+    for name in ("pipe.npy", "pipe.py", "pipe.toml", "pipe.run", "pipe.safetensors"):
+        os.mkfifo(home / name)
+    (home / "zero.toml").symlink_to("/dev/zero")
+    (home / "deep.toml").write_text("a = " + "[" * 100_000)
+    (home / "hf_pipe").mkdir()
+    (home / "hf_pipe" / "config.json").write_text('{"model_type": "bert"}')
+    os.mkfifo(home / "hf_pipe" / "model.safetensors")
+    index = {"weight_map": {"a": "pipe.safetensors", "b": "good.safetensors"}}
+    (home / "model.safetensors.index.json").write_text(json.dumps(index))
     with (home / "sparse.npy").open("wb") as file:
         file.truncate(2**40)  # takes no room on the disk
     with sqlite3.connect(home / "other.db") as file:

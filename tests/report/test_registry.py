@@ -40,7 +40,7 @@ def test_what_stands_beside_a_result_is_handed_on():
 
 
 def test_of_what_no_product_knows_it_is_said_what_was_expected():
-    with pytest.raises(TypeError, match="A result of this library was expected, got str"):
+    with pytest.raises(TypeError, match="A result of this library was expected, got the text"):
         said("a text")
 
 

@@ -1,4 +1,5 @@
 import importlib
+import os
 import sys
 import textwrap
 from pathlib import Path
@@ -218,3 +219,16 @@ def test_the_cause_is_kept(folder):
     with pytest.raises(Refusal) as refusal:
         open_model(f"{folder / 'mine.py'}:raises")
     assert isinstance(refusal.value.__cause__, KeyError)
+
+
+def test_a_pipe_with_the_name_of_a_program_is_no_file_that_is_missing(tmp_path):
+    os.mkfifo(tmp_path / "pipe.py")
+    for spec in (f"{tmp_path}/pipe.py:build", f"{tmp_path}/pipe.py"):
+        with pytest.raises(Refusal, match="device, pipe or socket"):
+            open_model(spec)
+
+
+def test_a_program_of_megabytes_is_not_read(tmp_path):
+    (tmp_path / "long.py").write_bytes(b"#" * (17 << 20))
+    with pytest.raises(Refusal, match="at most 16 MiB"):
+        open_model(f"{tmp_path}/long.py:build")

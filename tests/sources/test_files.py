@@ -212,3 +212,32 @@ def test_a_budget_that_is_raised_lets_more_in(home):
         open_data("gaussian?shape=1000x1000")
     with gate.memory("1GB"):
         assert open_data("gaussian?shape=1000x1000", samples=2).shape == (1000, 1000)
+
+
+def shared(depth, of):
+    for _ in range(depth):
+        of = [of, of]
+    return of
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        shared(60, 1.0),
+        {"x": shared(60, [torch.zeros(2)])},
+        {"x": torch.zeros(4, 2), "y": (shared(40, 1.0),)},
+        [circle := [1.0], circle.append(circle)],
+    ],
+    ids=["numbers", "tensors", "targets", "circle"],
+)
+def test_lists_that_share_their_parts_are_weighed_as_they_would_be_written_out(content, tmp_path):
+    torch.save(content, tmp_path / "x.pt")
+    assert (tmp_path / "x.pt").stat().st_size < 5000
+    with pytest.raises(Refusal, match="written out"):
+        open_data(str(tmp_path / "x.pt"))
+
+
+def test_lists_that_share_a_little_are_read(tmp_path):
+    row = [1.0, 2.0]
+    torch.save({"x": [row] * 30, "y": [0, 1, 2] * 10}, tmp_path / "x.pt")
+    assert open_data(str(tmp_path / "x.pt")).inputs.shape == (30, 2)

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 import torch
@@ -95,7 +96,7 @@ def test_a_folder_that_is_no_model_is_refused(folder, tmp_path):
     with pytest.raises(Refusal, match="not valid JSON"):
         open_model(str(home))
     (home / "config.json").write_text("[]")
-    with pytest.raises(Refusal, match="no `model_type`"):
+    with pytest.raises(Refusal, match="a JSON object"):
         open_model(str(home))
     folder()
     (home / "model.safetensors").write_bytes(b"cut off")
@@ -107,3 +108,28 @@ def test_without_transformers_the_refusal_says_how_to_get_it(folder, monkeypatch
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
     with pytest.raises(Refusal, match=r"pip install 'sigmascope\[hf\]'"):
         open_model(str(folder()))
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("model.safetensors", os.mkfifo),
+        ("tokenizer.json", os.mkfifo),
+        ("generation_config.json", lambda path: path.symlink_to("/dev/zero")),
+        ("config.json", lambda path: (path.unlink(), os.mkfifo(path))),
+    ],
+)
+def test_nothing_in_a_folder_is_waited_for(name, make, folder):
+    home = folder()
+    make(home / name)
+    with pytest.raises(Refusal, match=r"device, pipe or socket|without a config"):
+        open_model(str(home))
+
+
+@pytest.mark.parametrize("shard", ["../other.safetensors", "/dev/zero", "none.safetensors"])
+def test_an_index_names_files_of_its_own_folder(shard, folder):
+    home = folder()
+    where = {"metadata": {}, "weight_map": {"classifier.bias": shard}}
+    (home / "model.safetensors.index.json").write_text(json.dumps(where))
+    with pytest.raises(Refusal, match=r"index.json"):
+        open_model(str(home))

@@ -1,6 +1,7 @@
 import pytest
 
-from sigmascope.sources.refusals import LONG, listed, nearest, told
+from sigmascope.gate import nearest
+from sigmascope.sources.refusals import LONG, listed, told
 
 
 @pytest.mark.parametrize(

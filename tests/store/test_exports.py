@@ -105,7 +105,7 @@ def test_a_failed_export_leaves_the_old_file(path, tmp_path, monkeypatch):
 
 
 def test_refusals_name_what_is_allowed(path, tmp_path, as_users_see_it):
-    with pytest.raises(ValueError, match="must be one of parquet, csv, json, got 'xml'"):
+    with pytest.raises(ValueError, match="`parquet`, `csv` or `json`, got the text 'xml'"):
         export(path, to="xml", path=tmp_path / "out")
     with pytest.raises(FileNotFoundError, match="mkdir -p"):
         export(path, to="csv", path=tmp_path / "nowhere" / "out.csv")

@@ -20,7 +20,7 @@ from sigmascope.diagnosis.presentation.summaries import (
     no_findings,
     runs,
 )
-from sigmascope.gate import printable
+from sigmascope.gate import door, printable
 from sigmascope.records import Check, Finding, Profile, Reading, SiteSpectrum, Verdict
 from sigmascope.references import references
 from sigmascope.report.findings import folded, headline, reasons
@@ -404,6 +404,7 @@ _SCRIPTS = (
 )
 
 
+@door
 def page(profile: Profile, findings: tuple[Finding, ...], path: str | os.PathLike[str]) -> Path:
     """Write the report as one HTML file that opens anywhere, without a network.
 

@@ -10,13 +10,15 @@ from torch import nn
 from sigmascope.diagnosis.programs.lightning import parts_of
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.optimizers import Recipe, Spec, recipe_of
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, came, door_of
 from sigmascope.records.values import ByValue
 
+LARGEST = 1e15  # of anything that is counted
 OPTIONS = ("momentum", "weight_decay")  # of an optimizer, that stand beside it
 WORDS = {"optimiser": "optimizer", "batch": "batch_size", "rate": "lr", "learning_rate": "lr"}
 
 
+@door_of
 @dataclass(frozen=True, eq=False)
 class Program(ByValue):
     """What a user trains, as a training script says it.
@@ -52,8 +54,11 @@ class Program(ByValue):
     def __post_init__(self) -> None:
         for name in ("batch_size", "epochs", "clip", "total"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise Refusal(f"`{name}` must be above 0, got {value}.")
+            if value is not None and not 0 < value < LARGEST:
+                raise Refusal(
+                    f"`{name}` must be above 0 and finite, got {came(value)}. Leave it out where "
+                    "it is not known."
+                )
 
     def recipe(self) -> Recipe | None:
         """How its optimizer is made again; None where it names none."""
@@ -99,7 +104,7 @@ def program_of(made: Any) -> Program:
     raise Refusal(
         "A program must be a mapping or an object with `model`, `data`, `loss`, `optimizer` and "
         "so on, a tuple of these, a Trainer, or a Lightning module with its data module; got "
-        f"{type(made).__name__}."
+        f"{came(made)}."
     )
 
 

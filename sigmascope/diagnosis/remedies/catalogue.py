@@ -24,7 +24,7 @@ from sigmascope.diagnosis.remedies.skip_connections import (
     ZeroBranches,
 )
 from sigmascope.diagnosis.remedies.unit_scale import QuietOutput, StandardiseInputs, UnitScale
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, door
 from sigmascope.probes.samples import Batch
 from sigmascope.records import Finding, Kind, Profile
 
@@ -135,6 +135,7 @@ def _call(remedy: Remedy, options: Sequence[str]) -> str:
     return f"ss.remedy({', '.join([repr(remedy.name), *options])})"
 
 
+@door
 def remedy(name: str, **options: Any) -> Remedy:
     """A remedy by its name, with options of its own; `"a+b"` is one after the other.
 
@@ -153,6 +154,7 @@ def remedy(name: str, **options: Any) -> Remedy:
     raise Refusal(f"There is no remedy `{name}`; there are {', '.join(names)}.{hint}")
 
 
+@door
 def remedies_for(finding: Finding, profile: Profile | None = None) -> tuple[Remedy, ...]:
     """The remedies that are expected to cure a finding, in the order in which to try them.
 

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg.dense import SMALLEST
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.singular_values import Basis
@@ -244,7 +245,7 @@ def extreme_eigenvalues(
             generator=generator,
         )
     if not 1 <= count <= A.steps:
-        raise ValueError(
+        raise Refusal(
             f"`count` must be from 1 to the {A.steps} steps that were taken, got {count}. Ask for "
             "fewer, or spend more steps."
         )

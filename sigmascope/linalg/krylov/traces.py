@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg.dense import SMALLEST, power_of_two
 from sigmascope.linalg.krylov.eigenvalues import Krylov, krylov_space
 from sigmascope.linalg.krylov.operators import Operator
@@ -238,7 +239,7 @@ def spectral_density(
     spaces = A
     n, steps = spaces[0].basis.shape
     if not spaces[0].complete and any(s.random < 1 or s.basis.shape != (n, steps) for s in spaces):
-        raise ValueError(
+        raise Refusal(
             "The spaces must have equally many steps from random starts, got "
             f"{[(s.steps, s.random) for s in spaces]} (steps, random share). Begin them without "
             "`towards` and with `tolerance=0`."

@@ -36,7 +36,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.hooks import RemovableHandle
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sigmascope.gate import Refusal, allowed, on_cpu, random_states, size_words
+from sigmascope.gate import Refusal, allowed, door, on_cpu, random_states, size_words
 from sigmascope.linalg import sums
 from sigmascope.probes.samples import RUNS
 
@@ -819,6 +819,7 @@ HELD = (nn.Module, Tensor, list, dict, set, RemovableHandle)
 SHARED = (io.IOBase, socket.socket, ModuleType, GeneratorType, threading.Thread)
 
 
+@door
 def duplicate(model: nn.Module) -> nn.Module:
     """A copy of a model that shares no tensor with it.
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from sigmascope.gate import Refusal
 from sigmascope.probes.execution.refusals import called, running_line
 from sigmascope.probes.execution.state import still
 from sigmascope.probes.samples import Batch
@@ -127,7 +128,7 @@ def _operands(name: str, args: tuple[Any, ...]) -> tuple[Sequence[str], Tensor, 
     given = args[1] if isinstance(args[1], tuple | list) else args[1:]
     terms = args[0].replace(" ", "").replace("->", ",").split(",")
     if "->" not in args[0] or len(given) != 2 or "." in args[0]:
-        raise ValueError(args[0])
+        raise Refusal(args[0])
     return terms, given[0], given[1]
 
 

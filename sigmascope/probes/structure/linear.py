@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.execution.layers import Call, channel_dim, is_repeated, own_kind, transposed
@@ -245,7 +246,7 @@ class Stack:
     def __post_init__(self) -> None:
         for below, above in pairwise(self.weights):
             if below.shape[0] != above.shape[1]:
-                raise ValueError(
+                raise Refusal(
                     f"A layer must read what the one below writes, got {tuple(above.shape)} after "
                     f"{tuple(below.shape)}. List the weights in the order of the forward pass."
                 )

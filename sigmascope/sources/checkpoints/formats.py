@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from sigmascope.gate import Refusal, printable
+from sigmascope.gate import Refusal, nearest, printable
 from sigmascope.sources.checkpoints import gguf, safetensors, torch_files
 from sigmascope.sources.checkpoints.adapters import paired
 from sigmascope.sources.checkpoints.arrays import Array, InMemory
@@ -34,7 +34,7 @@ from sigmascope.sources.checkpoints.locations import (
 from sigmascope.sources.checkpoints.quantization import assembled
 from sigmascope.sources.checkpoints.state_dicts import PREFIXES, kind
 from sigmascope.sources.checkpoints.tensors import Checkpoint, FileFormat, LeftOut, Stored
-from sigmascope.sources.refusals import listed, nearest, shown
+from sigmascope.sources.refusals import listed, shown
 
 CONFIG = "config.json"
 ADAPTER = "adapter_config.json"

@@ -8,14 +8,14 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from sigmascope import gate
-from sigmascope.gate import Refusal
+from sigmascope.gate import Refusal, nearest
 from sigmascope.sources.checkpoints.arrays import InFile
 from sigmascope.sources.checkpoints.castings import SHOWN, misfits, narrowed
 from sigmascope.sources.checkpoints.safetensors import read_header
 from sigmascope.sources.checkpoints.state_dicts import PREFIXES, StateDict, state_dict
 from sigmascope.sources.checkpoints.torch_files import read_torch
-from sigmascope.sources.files import existing
-from sigmascope.sources.refusals import listed, nearest
+from sigmascope.sources.files import KINDS
+from sigmascope.sources.refusals import listed
 
 
 def load_checkpoint(module: nn.Module, path: str | Path) -> str:
@@ -72,7 +72,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
 
 def _state(given: str | Path) -> tuple[dict[str, Tensor], str]:
     """The state dict within a file, in its pages, and where in the file it was."""
-    path = existing(Path(given).expanduser())
+    path = gate.require_file(Path(given).expanduser(), KINDS)
     if path.suffix == ".py":
         raise Refusal(
             f"`{path}` is a program, not a checkpoint: `sigmascope profile {path.name}:NAME` "

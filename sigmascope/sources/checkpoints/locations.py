@@ -140,9 +140,9 @@ def read_range(location: str, offset: int, length: int) -> Tensor:
 
     def of_file(path: Path) -> int:
         done = 0
-        with path.open("rb", buffering=0) as file:
+        with gate.opened(path) as file:
             file.seek(offset)
-            while done < length and (got := file.readinto(view[done:])):
+            while done < length and (got := file.readinto(view[done:])):  # pyright: ignore
                 done += got
         return done
 
@@ -288,6 +288,8 @@ class Stream:
 def _local(location: str, do: Callable[[Path], T]) -> T:
     try:
         return do(Path(location))
+    except Refusal:
+        raise
     except (OSError, ValueError) as error:  # a name may hold a null byte
         why = getattr(error, "strerror", None) or told(error)
         raise Refusal(f"`{printable(location)}` cannot be read: {why}.") from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sigmascope.gate import require_room
+from sigmascope.gate import door, require_room
 from sigmascope.linalg import zero_exponents
 from sigmascope.records import Check, Estimate, Shown
 from sigmascope.theory import daneshmand2020
@@ -51,6 +51,7 @@ class Prediction(Shown):
     checks: tuple[Check, ...]
 
 
+@door
 def predict(
     width: int,
     depth: int,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import quantities as q
-from sigmascope.gate import Refusal, on_cpu
+from sigmascope.gate import Refusal, door
 from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch
@@ -65,7 +65,7 @@ class Bottleneck(Shown):
     says: str
 
 
-@on_cpu()
+@door
 def bottleneck(
     model: nn.Module,
     batch: Batch,

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, on_cpu
+from sigmascope.gate import Refusal, door
 from sigmascope.linalg import condition_number, matrix_rank
 from sigmascope.networks import Activation, activation_layer, is_activation
 from sigmascope.probes import Subject
@@ -69,7 +69,7 @@ class Landscape(Shown):
     loss: str = SQUARED
 
 
-@on_cpu()
+@door
 def landscape(
     model: nn.Module,
     batch: Batch,
@@ -167,7 +167,7 @@ def _rate(condition: Estimate) -> Estimate:
 # What a change of design would make of the landscape.
 
 
-@on_cpu()
+@door
 def what_if(
     model: nn.Module,
     batch: Batch,

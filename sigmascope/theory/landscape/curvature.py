@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
-from sigmascope.gate import Refusal, on_cpu
+from sigmascope.gate import Refusal, door
 from sigmascope.linalg.krylov import (
     Density,
     extreme_eigenvalues,
@@ -81,7 +81,7 @@ class Bends(Shown):
     loss: str = SQUARED
 
 
-@on_cpu()
+@door
 def curvature(
     model: nn.Module,
     batch: Batch,

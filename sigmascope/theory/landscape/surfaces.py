@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, on_cpu
+from sigmascope.gate import Refusal, door
 from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Direction, losses_at
@@ -41,13 +41,13 @@ class Surface(Shown):
     losses: Float64[Tensor, "b a"]
 
 
-@on_cpu()
+@door
 def loss_surface(
     model: nn.Module,
     batch: Batch,
     *,
     targets: Any,
-    loss: Loss,
+    loss: Loss | None,
     plane: Plane = "random",
     extent: float | None = None,
     points: int = 21,
@@ -98,14 +98,14 @@ def loss_surface(
     return Surface(says, *names, axis, axis, found.reshape(points, points))
 
 
-@on_cpu()
+@door
 def loss_line(
     model: nn.Module,
     other: Mapping[str, Tensor],
     batch: Batch,
     *,
     targets: Any,
-    loss: Loss,
+    loss: Loss | None,
     points: int = 51,
     beyond: float = 0.25,
     batch_dim: int = 0,
@@ -214,7 +214,7 @@ class Regions(Shown):
     half: float
 
 
-@on_cpu()
+@door
 def input_regions(
     model: nn.Module, batch: Batch, *, samples: tuple[int, int, int] = (0, 1, 2)
 ) -> Regions:

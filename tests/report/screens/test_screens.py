@@ -8,7 +8,7 @@ from sigmascope.report.screens import Screen, grid, ruled, shortlist
 
 def test_what_is_no_result_is_refused_by_its_type():
     for show in (report.text, report.html, report.json_form):
-        with pytest.raises(TypeError, match="A result of this library was expected, got int"):
+        with pytest.raises(TypeError, match="A result of this library was expected, got 3"):
             show(3)
 
 

@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from sigmascope.gate import Refusal
@@ -76,5 +78,22 @@ def test_rules_that_cannot_be_meant_are_refused(tmp_path, text, says, as_users_s
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(Refusal, match="cannot be read"):
+    with pytest.raises(Refusal, match="There is no file"):
         read_rules(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (os.mkfifo, "device, pipe or socket"),
+        (os.mkdir, "a folder"),
+        (lambda path: path.symlink_to("/dev/zero"), "device, pipe or socket"),
+        (lambda path: path.write_bytes(b"#" * (1 << 21)), "at most 1 MiB"),
+        (lambda path: path.write_text("a = " + "[" * 100_000), "cannot be read"),
+        (lambda path: path.write_bytes(b"\xff\xfe"), "cannot be read"),
+    ],
+)
+def test_what_is_no_file_of_rules_is_refused_at_once(make, says, tmp_path):
+    make(tmp_path / "x.toml")
+    with pytest.raises(Refusal, match=says):
+        read_rules(tmp_path / "x.toml")

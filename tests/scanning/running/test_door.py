@@ -136,7 +136,7 @@ def test_a_pair_of_copies_is_found_though_one_of_three_failed_at_first(tmp_path)
 
 
 def test_an_effort_that_is_not_known_is_refused(as_users_see_it):
-    with pytest.raises(Refusal, match="auto, full or leading"):
+    with pytest.raises(Refusal, match="`auto`, `full` or `leading`"):
         scan(SMALL, effort="best")
     with pytest.raises(Refusal, match="must be one of"):
         plan(SMALL, quantities=["spike"])

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, final
 import torch
 from torch import nn
 
-from sigmascope.gate import on_cpu
+from sigmascope.gate import door
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.probes.trial_gradients import Pull, trial_gradients
@@ -226,7 +226,7 @@ def invariants(
     return conserved(model, example, targets=targets, loss=loss).invariants
 
 
-@on_cpu()
+@door
 def conserved(
     model: nn.Module, example: Batch, *, targets: Any = None, loss: Loss | None = None
 ) -> Conserved:
