@@ -428,7 +428,15 @@ def noise_only(facts: Facts) -> Iterator[Finding]:
     """Matrices in which nothing sticks out of noise."""
     found = []
     for matrix, reading in facts.of(q.SPIKES):
-        if reading.estimate.value == 0 and _like_noise(facts, matrix):
+        if reading.estimate.value != 0:
+            continue
+        apart = facts.value(q.NOISE_DISTANCE, matrix)
+        if apart is not None:
+            like = apart <= NEAR + SIZED / min(matrix.shape)
+        else:  # the bulk is unknown: whether its top is as far as that of noise
+            top, random = (facts.value(n, matrix) for n in (q.SPECTRAL_NORM, q.RANDOM_BASELINE))
+            like = top is not None and random is not None and top >= TOP * random
+        if like:
             found.append((matrix, reading))
     looked = len(facts.readings.get(q.SPIKES, {}))
     everywhere = bool(looked) and len(found) >= 0.9 * looked
@@ -441,15 +449,6 @@ def noise_only(facts: Facts) -> Iterator[Finding]:
         "See that these are trained weights, and that the optimizer held them. Where their start "
         "is kept, `sigmascope scan NOW --against START` tells whether they moved.",
     )
-
-
-def _like_noise(facts: Facts, matrix: Matrix) -> bool:
-    """Whether the bulk follows the law of noise; where it is unknown, whether its top is as far."""
-    apart = facts.value(q.NOISE_DISTANCE, matrix)
-    if apart is not None:
-        return apart <= NEAR + SIZED / min(matrix.shape)
-    top, random = (facts.value(name, matrix) for name in (q.SPECTRAL_NORM, q.RANDOM_BASELINE))
-    return top is not None and random is not None and top >= TOP * random
 
 
 COMPRESSIBLE = Kind(
@@ -501,6 +500,19 @@ def copies(facts: Facts) -> Iterator[Finding]:
     pairs = [(by_site[r.site.split(" = ")[0]], r) for r in found]
     # a multiple is 1 up to rounding only
     same = sum(max(r.estimate.low, -r.estimate.high) >= 1 for r in found)
+    # how each lies, where not as the first, and how many times as large the second is, where that
+    # shows in three digits
+    sizes, told_of = facts.readings.get(q.FROBENIUS_NORM, {}), []
+    for r in found[:3]:
+        words = ["transposed"] * (r.form == "turned")
+        words += ["of the opposite sign"] * (r.estimate.high < 0)
+        how = f" ({', '.join(words)})" if words else ""
+        one, other = (sizes.get(name) for name in r.site.split(" = "))
+        if one is not None and other is not None and one.estimate.value:
+            factor = f"{other.estimate.value / one.estimate.value:.3g}"
+            how += "" if factor == "1" else f" ({factor} times as large)"
+        told_of.append(r.site + how)
+    names = "; ".join(told_of)
     for finding in told(
         COPIED_WEIGHTS,
         "warning",
@@ -509,28 +521,11 @@ def copies(facts: Facts) -> Iterator[Finding]:
         "Layers that began as copies differ after training; where they should not be equal, "
         "look at how the checkpoint was put together.",
     ):
-        names = "; ".join(r.site + _how(facts, r) for r in found[:3])
         exact = f"{same or 'none'} of them exactly"
         says = f"{len(found)} matrices are copies of others, {exact}: {names}."
         if len(found) == 1:
             says = f"1 matrix is a copy of another{', exactly' * same}: {names}."
         yield replace(finding, says=says)
-
-
-def _how(facts: Facts, reading: Reading) -> str:
-    """How a copy lies, where not as the first, and how many times as large the second is.
-
-    The factor is told where it shows in three digits.
-    """
-    words = ["transposed"] * (reading.form == "turned")
-    words += ["of the opposite sign"] * (reading.estimate.high < 0)
-    how = f" ({', '.join(words)})" if words else ""
-    sizes = facts.readings.get(q.FROBENIUS_NORM, {})
-    one, other = (sizes.get(name) for name in reading.site.split(" = "))
-    if one is None or other is None or not one.estimate.value:
-        return how
-    factor = f"{other.estimate.value / one.estimate.value:.3g}"
-    return how if factor == "1" else f"{how} ({factor} times as large)"
 
 
 # ------------------------------------------------------------------------------

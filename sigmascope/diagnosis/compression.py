@@ -145,35 +145,34 @@ def truncated(
 def factored(model: nn.Module, layers: Sequence[Directions], ranks: Mapping[str, int]) -> nn.Module:
     """A copy in which truncated layers are two thinner ones."""
     copied = duplicate(model)
-    for layer in layers:
-        if layer.site in ranks:
-            parent, _, name = module_name(layer.site).rpartition(".")
-            old = copied.get_submodule(module_name(layer.site))
-            setattr(copied.get_submodule(parent), name, _pair(layer, old, ranks[layer.site]))
-    return copied
-
-
-def _pair(layer: Directions, old: nn.Module, rank: int) -> nn.Sequential:
-    inner, outer, bias = _parts(layer, rank)
-    like: dict[str, Any] = {"device": outer.device, "dtype": outer.dtype}
-    assert isinstance(old, Plain)
-    biased = bias is not None
     made: Any = nn.utils.skip_init  # no numbers are drawn: what is built is overwritten
-    if isinstance(old, nn.Linear):
-        first: Plain = made(nn.Linear, old.in_features, rank, bias=False, **like)
-        second: Plain = made(nn.Linear, rank, old.out_features, bias=biased, **like)
-    else:
-        kind: Any = type(old)  # the three kinds differ in nothing that is asked here
-        steps = old.kernel_size, old.stride, old.padding, old.dilation
-        padded = {"bias": False, "padding_mode": old.padding_mode}
-        first = made(kind, old.in_channels, rank, *steps, **padded, **like)
-        second = made(kind, rank, old.out_channels, 1, bias=biased, **like)
-    with torch.no_grad():
-        first.weight.copy_(inner)
-        second.weight.copy_(outer.reshape(second.weight.shape))
-        if bias is not None and second.bias is not None:
-            second.bias.copy_(bias)
-    return nn.Sequential(first, second).train(old.training)
+    for layer in layers:
+        if layer.site not in ranks:
+            continue
+        rank = ranks[layer.site]
+        old = copied.get_submodule(module_name(layer.site))
+        assert isinstance(old, Plain)
+        inner, outer, bias = _parts(layer, rank)
+        like: dict[str, Any] = {"device": outer.device, "dtype": outer.dtype}
+        biased = bias is not None
+        if isinstance(old, nn.Linear):
+            first: Plain = made(nn.Linear, old.in_features, rank, bias=False, **like)
+            second: Plain = made(nn.Linear, rank, old.out_features, bias=biased, **like)
+        else:
+            kind: Any = type(old)  # the three kinds differ in nothing that is asked here
+            steps = old.kernel_size, old.stride, old.padding, old.dilation
+            padded = {"bias": False, "padding_mode": old.padding_mode}
+            first = made(kind, old.in_channels, rank, *steps, **padded, **like)
+            second = made(kind, rank, old.out_channels, 1, bias=biased, **like)
+        with torch.no_grad():
+            first.weight.copy_(inner)
+            second.weight.copy_(outer.reshape(second.weight.shape))
+            if bias is not None and second.bias is not None:
+                second.bias.copy_(bias)
+        parent, _, name = module_name(layer.site).rpartition(".")
+        pair = nn.Sequential(first, second).train(old.training)
+        setattr(copied.get_submodule(parent), name, pair)
+    return copied
 
 
 def loss_on(layer: Directions, rank: int, call: Call) -> float:
@@ -328,8 +327,18 @@ class Compression(Shown):
 
     def patch(self) -> str:
         """Lines of code that make a model of the same class ready for the new weights."""
-        names = [module_name(t.site) for t in self.layers]
-        return "\n".join(_line(name, self.model.get_submodule(name)) for name in names)
+        lines = []
+        for name in (module_name(t.site) for t in self.layers):
+            pair = self.model.get_submodule(name).children()
+            made = f"nn.Sequential({', '.join(f'nn.{part!r}' for part in pair)})"
+            parts = name.split(".")
+            if all(part.isdigit() or part.isidentifier() for part in parts):
+                place = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
+                lines.append(f"model{place} = {made}")
+            else:  # a name that is none of Python's
+                parent, _, last = name.rpartition(".")
+                lines.append(f"setattr(model.get_submodule({parent!r}), {last!r}, {made})")
+        return "\n".join(lines)
 
 
 @door
@@ -414,14 +423,3 @@ def _right(output: Tensor, targets: Tensor) -> float:
             f"an output of {tuple(output.shape)}. Leave them out for other tasks."
         )
     return float((told == targets.cpu()).double().mean())
-
-
-def _line(name: str, pair: nn.Module) -> str:
-    """`model.a[0].b = nn.Sequential(...)`; `setattr` where a name is none of Python's."""
-    made = f"nn.Sequential({', '.join(f'nn.{part!r}' for part in pair.children())})"
-    parts = name.split(".")
-    if all(part.isdigit() or part.isidentifier() for part in parts):
-        place = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
-        return f"model{place} = {made}"
-    parent, _, last = name.rpartition(".")
-    return f"setattr(model.get_submodule({parent!r}), {last!r}, {made})"

@@ -173,40 +173,34 @@ def diagnose(
         if outputs is None:
             outputs = ALL_OF if known.width <= ALL_OF else SOME
         asked = {"views": views, "outputs": outputs, "generator": generator, "progress": progress}
+        task, recipe, budget = known.task, whole.recipe(), Budget.of(budget)
         with joined(whole.model, known.joint):
-            return _examined(whole, known, asked, Budget.of(budget), fit=fit)
-
-
-def _examined(
-    program: Program, known: Opened, asked: dict[str, Any], budget: Budget, *, fit: bool
-) -> Diagnosis:
-    """Everything that can be measured of the program; what cannot is said."""
-    task, recipe = known.task, program.recipe()
-    measured = survey.profile(program.model, known.batch, **task, **asked)
-    if known.unfit:
-        gap = Skipped("(targets)", UNFIT, known.unfit)
-        measured = replace(measured, skipped=(*measured.skipped, gap))
-    elif "setup" in asked["views"]:
-        if fit:
-            how = {"optimizer": "adam" if recipe is None else recipe.family, "budget": budget}
-            measured = foretold(measured, program.model, known.batch, **task, **how)
-        else:
-            measured = not_foretold(measured, NOT_ASKED)
-        measured = _trained(measured, program, known, recipe, budget)
-    if known.joint is not None and known.joint.chooses:
-        gap = Skipped("(loss)", COUNTED, "the model makes the mask or the labels that say it")
-        measured = replace(measured, skipped=(*measured.skipped, gap))
-    if known.unread:
-        gap = Skipped("(loss)", "the loss of the program", known.unread)
-        measured = replace(measured, skipped=(*measured.skipped, gap))
-    settings = ""
-    if recipe is not None:
-        epochs = "" if program.epochs is None else f", {program.epochs:g} epochs"
-        settings = f"{recipe.says()}, batches of {known.size}{epochs}"
-    about = {"loss": getattr(known.loss, "__name__", type(known.loss).__name__)}
-    about = (about if "loss" in task else {}) | ({"training": settings} if settings else {})
-    measured = survey.named(measured, {**measured.about, **about})
-    return Diagnosis(measured, judge(measured), settings, program)
+            measured = survey.profile(whole.model, known.batch, **task, **asked)
+            gaps = []
+            if known.unfit:
+                gaps.append(Skipped("(targets)", UNFIT, known.unfit))
+            elif "setup" in views:
+                if fit:
+                    family = "adam" if recipe is None else recipe.family
+                    how = {"optimizer": family, "budget": budget}
+                    measured = foretold(measured, whole.model, known.batch, **task, **how)
+                else:
+                    measured = not_foretold(measured, NOT_ASKED)
+                measured = _trained(measured, whole, known, recipe, budget)
+            if known.joint is not None and known.joint.chooses:
+                says = "the model makes the mask or the labels that say it"
+                gaps.append(Skipped("(loss)", COUNTED, says))
+            if known.unread:
+                gaps.append(Skipped("(loss)", "the loss of the program", known.unread))
+            measured = replace(measured, skipped=(*measured.skipped, *gaps))
+            settings = ""
+            if recipe is not None:
+                planned = "" if whole.epochs is None else f", {whole.epochs:g} epochs"
+                settings = f"{recipe.says()}, batches of {known.size}{planned}"
+            about = {"loss": getattr(known.loss, "__name__", type(known.loss).__name__)}
+            about = (about if "loss" in task else {}) | ({"training": settings} if settings else {})
+            measured = survey.named(measured, {**measured.about, **about})
+            return Diagnosis(measured, judge(measured), settings, whole)
 
 
 def _trained(

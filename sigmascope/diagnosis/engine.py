@@ -9,7 +9,7 @@ from sigmascope.diagnosis.rules.outputs import heard_elsewhere
 from sigmascope.diagnosis.rules.training import learns
 from sigmascope.diagnosis.trainability.model import EVEN, probability
 from sigmascope.gate import door
-from sigmascope.records import Finding, Kind, Profile, Reading, Rule, Severity, kinds_of
+from sigmascope.records import Finding, Kind, Profile, Rule, Severity, kinds_of
 
 SURE = 0.1  # probability of fitting, below which its whole interval must lie for an error
 MOST = 3  # remedies that a finding names; `sigmascope remedy` tries all
@@ -41,10 +41,25 @@ def judge(
     known = {kind.name: kind for kind in kinds}
     if learns(profile):
         found = [borne(f, known.get(f.name)) for f in found]
-    elif not heard_elsewhere(profile):  # else copies cannot tell
-        chance = probability(profile)
-        if chance is not None:
-            found = [*_weighed(found, chance, known)]
+    elif (chance := probability(profile)) is not None and not heard_elsewhere(profile):
+        # what is not proven is an error only where fitting is surely out of the question
+        surely, likely = (chance.estimate.high < limit for limit in (SURE, EVEN))
+        others = any(f.severity != "note" for f in found)
+        for i, f in enumerate(found):
+            proven = f.name in known and known[f.name].proven
+            if f.severity == "error" and not (surely or proven):
+                found[i] = replace(f, severity="warning")
+        if chance.estimate.value < EVEN:
+            none = NO_PROGRESS.finding(
+                chance.site,
+                "error" if surely and others else "warning" if others or likely else "note",
+                (chance,),
+                "Of four learning rates none made progress worth the name in its first steps: "
+                "plain training fits these data with a probability of "
+                f"{chance.estimate.value:.2g}.",
+                ("Try the remedies on copies: `sigmascope remedy MODEL`.",),
+            )
+            found.append(none)
     return grouped(found, kinds)
 
 
@@ -58,24 +73,6 @@ def borne(f: Finding, kind: Kind | None) -> Finding:
     if kind is None or not (kind.proven or kind.even_if_it_learns):
         return replace(f, severity="note")
     return replace(f, severity="warning") if f.severity == "error" else f
-
-
-def _weighed(found: list[Finding], chance: Reading, known: dict[str, Kind]) -> Iterator[Finding]:
-    """What is not proven is an error only where fitting is surely out of the question."""
-    surely, likely = (chance.estimate.high < limit for limit in (SURE, EVEN))
-    for f in found:
-        proven = f.name in known and known[f.name].proven
-        yield f if surely or proven or f.severity != "error" else replace(f, severity="warning")
-    if chance.estimate.value < EVEN:
-        others = any(f.severity != "note" for f in found)
-        yield NO_PROGRESS.finding(
-            chance.site,
-            "error" if surely and others else "warning" if others or likely else "note",
-            (chance,),
-            "Of four learning rates none made progress worth the name in its first steps: plain "
-            f"training fits these data with a probability of {chance.estimate.value:.2g}.",
-            ("Try the remedies on copies: `sigmascope remedy MODEL`.",),
-        )
 
 
 def grouped(findings: Iterable[Finding], kinds: Sequence[Kind] = KINDS) -> tuple[Finding, ...]:

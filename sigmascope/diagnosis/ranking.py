@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
@@ -67,28 +67,24 @@ def named(probing: Probing) -> Named:
     if below is None or done or farthest(best, seen) < PLAIN:
         return Named(best.rate, seen)
     rounds = {c.rate: max(0, LONG - len(c.losses)) for c in seen.curves if c.finite}
-    with suppress(OverBudget):  # what the user allowed is enough for a rate, not for this
+    try:
         for rate in (below, best.rate):
             probing.go_on_at(rate, rounds.get(rate, 0))
-        return _compared(seen, probing.seen(), best.rate, below)
-    untried = f"There was no time to see whether {below:g} would do better than {best.rate:g}."
-    return Named(best.rate, seen, untried)
-
-
-def _compared(before: EarlyTraining, after: EarlyTraining, best: float, below: float) -> Named:
-    """The larger of two rates only if it is clearly ahead."""
+    except OverBudget:  # what the user allowed is enough for a rate, not for this
+        untried = f"There was no time to see whether {below:g} would do better than {best.rate:g}."
+        return Named(best.rate, seen, untried)
+    # the larger of the two only if it is clearly ahead
+    after = probing.seen()
     curves = {c.rate: c for c in after.curves}
-    large, small = (level(curves[rate], after) for rate in (best, below))
-    ahead = curves[best].finite and large > small + AHEAD
-    rate = best if ahead or not curves[below].finite else below
-    seen = before.with_curves([curves[rate]])
-    if rate == best:
-        return Named(rate, seen)
+    large, small = (level(curves[rate], after) for rate in (best.rate, below))
+    finite = curves[best.rate].finite
+    if (finite and large > small + AHEAD) or not curves[below].finite:
+        return Named(best.rate, seen.with_curves([curves[best.rate]]))
     return Named(
-        rate,
-        seen,
-        f"The rate is {below:g}: {best:g} came as far sooner, but after {LONG} rounds "
-        f"{'was lost' if not curves[best].finite else f'no farther, {large:.0%} and {small:.0%}'}.",
+        below,
+        seen.with_curves([curves[below]]),
+        f"The rate is {below:g}: {best.rate:g} came as far sooner, but after {LONG} rounds "
+        f"{f'no farther, {large:.0%} and {small:.0%}' if finite else 'was lost'}.",
     )
 
 
@@ -360,7 +356,18 @@ class _Tried:
 
     def ranked(self, place: int) -> Ranked:
         """The record."""
-        features = self.seen.features()
+        features, shares = self.seen.features(), self.best.reached(self.seen.constant)
+        if self.far < PLAIN:
+            why = f"No rate took it further than a constant output in {len(shares)} rounds."
+        else:
+            half = shares[len(shares) // 2 :]
+            gained = sum(half[-3:]) / len(half[-3:]) - sum(half[:3]) / len(half[:3])
+            how = "and still rising" if gained > PLAIN else "and level"
+            why = f"{self.far:.0%} of the way after {len(shares)} rounds, {how}."
+        if self.about:
+            why += f" {self.about}"
+        if lost := sorted(c.rate for c in self.seen.curves if not c.finite):
+            why += f" Its loss was not finite at {', '.join(f'{rate:g}' for rate in lost)}."
         return Ranked(
             name=self.name,
             place=place,
@@ -368,23 +375,5 @@ class _Tried:
             probability=default_model().probability(features),
             rate=self.rate,
             passes=self.probing.passes,
-            why=" ".join(_why(self)),
+            why=why,
         )
-
-
-def _why(tried: _Tried) -> Iterator[str]:
-    """What was seen of a design, in sentences."""
-    best, lost = tried.best, [c for c in tried.seen.curves if not c.finite]
-    shares = best.reached(tried.seen.constant)
-    if tried.far < PLAIN:
-        yield f"No rate took it further than a constant output in {len(shares)} rounds."
-    else:
-        half = shares[len(shares) // 2 :]
-        gained = sum(half[-3:]) / len(half[-3:]) - sum(half[:3]) / len(half[:3])
-        how = "and still rising" if gained > PLAIN else "and level"
-        yield f"{tried.far:.0%} of the way after {len(shares)} rounds, {how}."
-    if tried.about:
-        yield tried.about
-    if lost:
-        words: list[Any] = [f"{c.rate:g}" for c in sorted(lost, key=lambda c: c.rate)]
-        yield f"Its loss was not finite at {', '.join(words)}."

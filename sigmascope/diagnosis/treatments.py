@@ -243,14 +243,12 @@ def pairs(treatments: Iterable[Treatment]) -> tuple[Together, ...]:
     found = probability(order[0].after) if order else None
     if found is None or found.estimate.value >= ENOUGH:
         return ()
-    both = (tuple(sorted((order[0].remedy, o.remedy), key=_place)) for o in order[1:])
+    names = [kind.name for kind in REMEDIES]
+    # the user's own last
+    place = lambda remedy: names.index(remedy.name) if remedy.name in names else len(names)
+    both = (tuple(sorted((order[0].remedy, o.remedy), key=place)) for o in order[1:])
     fit = [pair for pair in both if {r.name for r in pair} not in SAME]
     return tuple(Together(pair) for pair in fit[:PAIRS])
-
-
-def _place(remedy: Remedy) -> int:
-    names = [kind.name for kind in REMEDIES]
-    return names.index(remedy.name) if remedy.name in names else len(names)  # the user's own last
 
 
 def last_ratio(profile: Profile) -> float:
