@@ -479,11 +479,6 @@ def _widen(model: nn.Module, known: Opened, outputs: int) -> tuple[str, ...]:
     return (f"model{_attribute(name)} = nn.Linear({layer.in_features}, {outputs})",)
 
 
-def _standardised(program: Program, known: Opened) -> ProgramChange:
-    """Outputs brought to the scale of the targets."""
-    return of_network(StandardiseTargets(known.targets))(program, known)
-
-
 def require_recipe(program: Program) -> Recipe:
     """How a program trains.
 
@@ -525,7 +520,11 @@ CHANGES: tuple[DeclaredChange, ...] = (  # of several for one finding, the sures
     DeclaredChange("binary-cross-entropy", (SHARED_CLASSES,), _binary),
     DeclaredChange("cross-entropy", (SQUARED_ERROR_FOR_CLASSES, SOFTMAX_IN_THE_LOSS), _entropy),
     DeclaredChange("loss-of-scores", (RAW_OUTPUT,), _entropy),
-    DeclaredChange("standardise-targets", (UNSCALED_TARGETS,), _standardised),
+    DeclaredChange(
+        "standardise-targets",
+        (UNSCALED_TARGETS,),
+        lambda program, known: of_network(StandardiseTargets(known.targets))(program, known),
+    ),
     DeclaredChange("less-weight-decay", (STRONG_WEIGHT_DECAY,), _option("weight_decay", 1e-4)),
     DeclaredChange("less-momentum", (STRONG_MOMENTUM,), _option("momentum", 0.9)),
     DeclaredChange("clip-at-one", (STRONG_CLIPPING, EXPLODING_THROUGH_TIME), _clip_at_one),

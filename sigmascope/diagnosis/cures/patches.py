@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.diagnosis.cures.trials import Cure
-from sigmascope.diagnosis.programs.opened import Opened, opened
+from sigmascope.diagnosis.programs.opened import opened
 from sigmascope.diagnosis.programs.program import OPTIONS, WORDS, Program
 from sigmascope.gate import Refusal
 
@@ -179,12 +179,30 @@ class _Editor:
         rate = re.match(r"lr=(\S+)", line)
         plain = re.match(r"(epochs|batch_size) = (\S+)", line)
         other = re.match(r"(optimizer|loss|targets) = (.+)", line)
-        if rate:
-            self._set_rate(rate[1])
+        if rate and "lr" in self._fields:
+            self._replace(self._fields["lr"], rate[1])
+        elif rate:  # it stands where the optimizer is made, or beside its name
+            by = self._assigned(self._fields.get("optimizer"))
+            given = None
+            if isinstance(by, ast.Call):
+                given = next((k.value for k in by.keywords if k.arg == "lr"), None)
+                if given is None and len(by.args) > 1:
+                    given = by.args[1]
+            if given is not None:
+                self._replace(given, rate[1])
+            elif isinstance(by, ast.Constant):
+                self._set("lr", rate[1])
+            else:
+                raise NoPlace("lr")
         elif plain:
             self._set(plain[1], plain[2])
         elif other and other[1] == "targets":
-            self._set_targets(other[2])
+            data = self._assigned(self._fields.get("data"))
+            pair = data.elts if isinstance(data, ast.Tuple) else pair_in(data)
+            if pair is None or len(pair) != 2:
+                raise NoPlace("targets")
+            text = re.sub(r"\btargets\b", self._text(pair[1]), other[2])
+            self._replace(pair[1], text)
         elif other:
             # a value that may name the model
             field = other[1]
@@ -251,30 +269,6 @@ class _Editor:
         end = self._span(last)[1]
         self._edits.append((end, end, f", {pair}"))
 
-    def _set_rate(self, text: str) -> None:
-        if "lr" in self._fields:
-            self._replace(self._fields["lr"], text)
-            return
-        by = self._assigned(self._fields.get("optimizer"))
-        if isinstance(by, ast.Call):
-            given = next((k.value for k in by.keywords if k.arg == "lr"), None)
-            if given is None and len(by.args) > 1:
-                given = by.args[1]
-            if given is None:
-                raise NoPlace("lr")
-            self._replace(given, text)
-        elif isinstance(by, ast.Constant):
-            self._set("lr", text)
-        else:
-            raise NoPlace("lr")
-
-    def _set_targets(self, text: str) -> None:
-        data = self._assigned(self._fields.get("data"))
-        pair = data.elts if isinstance(data, ast.Tuple) else pair_in(data)
-        if pair is None or len(pair) != 2:
-            raise NoPlace("targets")
-        self._replace(pair[1], re.sub(r"\btargets\b", self._text(pair[1]), text))
-
     def _model(self) -> str:
         """The name of the model; it gets one where it has none and one is wanted."""
         model = self._fields["model"]
@@ -317,25 +311,21 @@ def agrees(made: Program, cure: Cure, *, samples: int) -> bool:
         ours, known = (opened(p, samples=samples) for p in (made, cure.program))
     except Refusal:
         return False
+    one, other = ours.targets, known.targets
+    alike = one is other
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        alike = one.dtype == other.dtype and torch.equal(one, other)
     same = (
         math.isclose(mine.rate, theirs.rate, rel_tol=CLOSE),
         str(made.model) == str(cure.program.model),
         (ours.size, ours.planned, ours.unfit) == (known.size, known.planned, known.unfit),
-        _alike(ours.targets, known.targets),
+        alike,
     )
-    return all(same) and _same_loss(ours, known)
-
-
-def _alike(one: Any, other: Any) -> bool:
-    if not isinstance(one, Tensor) or not isinstance(other, Tensor):
-        return one is other
-    return one.dtype == other.dtype and torch.equal(one, other)
-
-
-def _same_loss(one: Opened, other: Opened) -> bool:
-    """Whether two losses say the same of outputs that are made up."""
-    made = torch.rand(one.shape, generator=torch.Generator().manual_seed(0))
+    if not all(same):
+        return False
+    # whether the losses say the same of outputs that are made up
+    output = torch.rand(ours.shape, generator=torch.Generator().manual_seed(0))
     try:
-        return bool(one.loss(made, one.targets) == other.loss(made, other.targets))
+        return bool(ours.loss(output, one) == known.loss(output, other))
     except Exception:  # noqa: BLE001 (a loss raises anything of outputs of another shape)
         return False

@@ -128,7 +128,14 @@ def cured(
             both = f"{cure.name}+{name}"
             bench.put(both, cure.cause, make, cure.program, again, behind=cure)
     better = [c for c in bench.made if c.name not in bench.declined]
-    return Cures(tuple(_ordered(better)), MappingProxyType(bench.declined))
+    # the best first, by samples that were not trained on where there are any, for others may be
+    # learned by heart; those that are about as good in the order in which they were made
+    unseen = not any(math.isnan(c.others) for c in better)
+    worth = lambda c: c.others if unseen else c.after
+    order = sorted(better, key=lambda c: -worth(c))
+    good = [c for c in better if worth(c) >= worth(order[0]) - LIKE]
+    ordered = (*good, *(c for c in order if c not in good))
+    return Cures(ordered, MappingProxyType(bench.declined))
 
 
 @dataclass(slots=True)
@@ -219,19 +226,6 @@ def _worth_more(made: list[Cure]) -> list[Cure]:
         return []
     best = max(made, key=lambda c: c.after)
     return [made[0]] if best is made[0] else [made[0], best]
-
-
-def _ordered(made: list[Cure]) -> list[Cure]:
-    """The best first; those that are about as good in the order in which they were made.
-
-    By samples that were not trained on, where there are any: others may be learned by heart.
-    """
-    unseen = not any(math.isnan(c.others) for c in made)
-    worth = lambda c: c.others if unseen else c.after
-    order = sorted(made, key=lambda c: -worth(c))
-    best = worth(order[0]) if order else 0.0
-    good = [c for c in made if worth(c) >= best - LIKE]
-    return good + [c for c in order if c not in good]
 
 
 def _trained(program: Program, known: Opened, budget: Budget) -> TrainingOutcome:
