@@ -109,7 +109,17 @@ def _cures(found: Cures, screen: Screen) -> Iterator[Part]:
         yield Text(f"No cure: {why}.", "bold")
     else:
         yield Text("Cures, each trained on a copy as you train, the best first", "bold")
-        yield from _tried(found.tried)
+        # scores on samples that were not trained on, where there are such
+        apart = any(c.others == c.others for c in found.tried)
+        right = ("before", "after", *(["on others"] if apart else []))
+        table = grid("cure", "meant for", *right, "steps", right=right)
+        for cure in found.tried:
+            scores = (cure.before, cure.after, *([cure.others] if apart else []))
+            table.add_row(cure.name, cure.cause, *map(score, scores), str(cure.steps))
+        yield table
+        others = "; on others: on samples that they were not trained on" if apart else ""
+        says = "Accuracy, or share of the targets' variance explained, on these samples"
+        yield Text(f"{says}{others}.", "dim")
         for cure in found.tried[:SHOWN]:
             yield from parts(cure, screen)
     if found.declined:
@@ -117,20 +127,6 @@ def _cures(found: Cures, screen: Screen) -> Iterator[Part]:
         for name, reason in found.declined.items():
             reasons.add_row(Text(name), Text(printable(reason), "dim"))
         yield from section("Declined", reasons)
-
-
-def _tried(cures: tuple[Cure, ...]) -> Iterator[Part]:
-    """Scores, those on samples that were not trained on where there are such."""
-    apart = any(c.others == c.others for c in cures)
-    right = ("before", "after", *(["on others"] if apart else []))
-    table = grid("cure", "meant for", *right, "steps", right=right)
-    for cure in cures:
-        scores = (cure.before, cure.after, *([cure.others] if apart else []))
-        table.add_row(cure.name, cure.cause, *map(score, scores), str(cure.steps))
-    yield table
-    others = "; on others: on samples that they were not trained on" if apart else ""
-    says = "Accuracy, or share of the targets' variance explained, on these samples"
-    yield Text(f"{says}{others}.", "dim")
 
 
 @parts.register
@@ -171,24 +167,19 @@ def _treatment(treatment: Treatment, screen: Screen) -> Iterator[Part]:
     if not grid.row_count:
         grid.add_row(Text("none before, none after"))
     yield from section("Findings", grid)
-    yield from section("Before and after, over depth", _curves(treatment, screen.width))
+    curves = Table.grid(padding=(0, 2))
+    room = max(8, (screen.width - 64) // 2)
+    for quantity, of, end in CURVES:
+        sides = [layer_values(p, quantity, of) for p in (treatment.before, treatment.after)]
+        if all(sides):
+            lines = [Text(sparkline(values, width=room)) for values in sides]
+            ends = [compact(values[-1 if end == "last" else 0]) for values in sides]
+            curves.add_row(Text(quantity), *lines, Text(end, "dim"), f"{ends[0]} → {ends[1]}")
+    yield from section("Before and after, over depth", curves)
     made = remedies.in_code(treatment.remedy)
     call = f"model = {made}.apply(model, batch)"
     if made:
         yield from section("In your code", Text("import sigmascope as ss"), Text(call))
-
-
-def _curves(treatment: Treatment, width: int) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    room = max(8, (width - 64) // 2)
-    for quantity, of, end in CURVES:
-        sides = [layer_values(p, quantity, of) for p in (treatment.before, treatment.after)]
-        if all(sides):
-            lines = [sparkline(values, width=room) for values in sides]
-            ends = [compact(values[-1 if end == "last" else 0]) for values in sides]
-            change = f"{ends[0]} → {ends[1]}"
-            grid.add_row(Text(quantity), Text(lines[0]), Text(lines[1]), Text(end, "dim"), change)
-    return grid
 
 
 @parts.register

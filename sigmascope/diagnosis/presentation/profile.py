@@ -88,7 +88,15 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
         for place in places
         if isinstance(place, Layer)
     }
-    count, room = _fitting([[c.column for c in found], *cells.values()], [*cells], screen.width)
+    # as many quantities as leave room for the names of layers
+    rows = [[c.column for c in found], *cells.values()]
+    wanted = min(_NAME, max(len(printable(site)) for site in cells))
+    taken = lambda count: sum(
+        2 + max(map(len, column)) for column in zip(*(r[:count] for r in rows), strict=True)
+    )
+    free = lambda count: screen.width - 5 - taken(count)
+    count = next((n for n in range(len(found), 0, -1) if free(n) >= wanted), 1)
+    room = max(free(count), _LEAST)
     table = ruled()
     for title in ("", "layer", *(c.column for c in tuple(found)[:count])):
         table.add_column(title, justify="left" if title == "layer" else "right")
@@ -100,16 +108,6 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
             name = Text(shortened(printable(place.site), room))
             table.add_row(depth, name, *map(Text, cells[place.site][:count]))
     return table
-
-
-def _fitting(rows: list[list[str]], sites: list[str], width: int) -> tuple[int, int]:
-    """How many quantities leave room for the names of layers, and how much they leave."""
-    wanted = min(_NAME, max(len(printable(site)) for site in sites))
-    columns_of = lambda count: zip(*(row[:count] for row in rows), strict=True)
-    taken = lambda count: sum(2 + max(map(len, column)) for column in columns_of(count))
-    free = lambda count: width - 5 - taken(count)
-    count = next((n for n in range(len(rows[0]), 0, -1) if free(n) >= wanted), 1)
-    return count, max(free(count), _LEAST)
 
 
 def _by_site(profile: Profile, column: q.Quantity) -> dict[str, Reading]:

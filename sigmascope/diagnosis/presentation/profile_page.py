@@ -21,7 +21,7 @@ from sigmascope.diagnosis.presentation.summaries import (
     runs,
 )
 from sigmascope.gate import door, printable
-from sigmascope.records import Check, Finding, Profile, Reading, SiteSpectrum, Verdict
+from sigmascope.records import Check, Finding, Profile, Reading, Verdict
 from sigmascope.references import references
 from sigmascope.report.findings import folded, headline, reasons
 from sigmascope.report.pages.html import Places, packed, packed_spectrum, shared, write_page
@@ -77,32 +77,69 @@ def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
     """
     depth, sites = depths(profile), Places[str]()
     views = [*_views(profile.readings, depth)]
-    leads = [_lead(finding, depth, {view["view"] for view in views}) for finding in findings]
+    drawn, leads = {view["view"] for view in views}, []
+    for finding in findings:
+        # where it begins, which curve shows it at which layer, and on which ones it rests
+        first = finding.evidence[0] if finding.evidence else None
+        own = depth.get(finding.site)
+        shows = first is not None and first.view in drawn and first.site in depth
+        lead = {
+            **{"name": finding.name, "severity": finding.severity, "depth": own},
+            "rest": [(r.view, r.quantity) for r in finding.evidence],
+            "at": own if own is not None or first is None else depth.get(first.site),
+            "shows": (first.view, first.form, first.quantity) if first and shows else None,
+        }
+        leads.append(lead)
     layers = [*_layers(profile, depth)]
     places = [layer["depth"] for layer in layers]
     starts = (lead["depth"] for lead in leads if lead["depth"] in places)
+    estimates = [r.estimate for r in profile.readings]
+    readings = {
+        "site": [sites[r.site] for r in profile.readings],
+        **{name: shared(getattr(r, name) for r in profile.readings) for name in _SAME},
+        "how": shared(e.how for e in estimates),
+        "risk": shared(e.risk for e in estimates),
+        "estimate": packed(estimates),
+    }
+    # where each theorem was checked, and what came of it there
+    met = {None: "cannot be told", True: "met", False: "not met"}
+    theorems = []
+    for name in dict.fromkeys(c.theorem for c in profile.checks):
+        checks = [c for c in profile.checks if c.theorem == name]
+        theorem = {
+            "site": [sites[c.site] for c in checks],
+            "sense": shared(c.sense for c in checks),
+            "verdict": shared(str(c.verdict) for c in checks),
+            "assumptions": shared(
+                "; ".join(f"{a.says}: {met[a.met]}" for a in c.assumptions) for c in checks
+            ),
+            "measured": packed([c.measured for c in checks]),
+            "limit": packed([c.limit for c in checks]),
+        }
+        theorems.append(theorem)
+    # shape, how many values, how many of them are zero, and those kept
+    spectra = [
+        [
+            *(sites[s.site], s.view, s.form, s.spectrum.shape, len(s.spectrum.sigma)),
+            int((s.spectrum.sigma == 0).sum()),
+            packed_spectrum(s.spectrum.sigma, POINTS),
+        ]
+        for s in profile.spectra
+    ]
+    # for each curve that has one, the band of networks that train, at each stage
+    curves, usual = {(r.view, r.form, r.quantity) for r in profile.readings}, []
+    for r in references():
+        if r.curve in curves:
+            when = "at the start" if r.stage == "start" else "trained"
+            says = f"{compact(r.p05)} to {compact(r.p95)} {when} ({r.networks} networks)"
+            usual.append({"curve": r.curve, "low": r.p05, "high": r.p95, "says": says})
     found = {
-        "readings": _readings(profile.readings, sites),
-        "theorems": list(_theorems(profile.checks, sites)),
-        "spectra": _spectra(profile.spectra, sites),
+        **{"readings": readings, "theorems": theorems, "spectra": spectra},
         **{"views": views, "layers": layers, "findings": leads},
-        **{"bounds": list(_bounds(profile)), "usual": list(_usual(profile))},
+        **{"bounds": list(_bounds(profile)), "usual": usual},
         "start": next(starts, places[0] if places else None),
     }
     return {**found, "sites": list(sites), "depths": [depth.get(site) for site in sites]}
-
-
-def _lead(finding: Finding, depth: Mapping[str, int], drawn: set[str]) -> dict[str, Any]:
-    """Where a finding begins, which curve shows it at which layer, and on which ones it rests."""
-    first = finding.evidence[0] if finding.evidence else None
-    own = depth.get(finding.site)
-    shows = first is not None and first.view in drawn and first.site in depth
-    return {
-        **{"name": finding.name, "severity": finding.severity, "depth": own},
-        "rest": [(r.view, r.quantity) for r in finding.evidence],
-        "at": own if own is not None or first is None else depth.get(first.site),
-        "shows": (first.view, first.form, first.quantity) if first and shows else None,
-    }
 
 
 def _layers(profile: Profile, depth: Mapping[str, int]) -> Iterator[dict[str, Any]]:
@@ -150,47 +187,6 @@ def _panels(readings: Sequence[Reading], form: str) -> Iterator[dict[str, Any]]:
         yield {"title": title, "quantities": names}
 
 
-def _readings(readings: Sequence[Reading], sites: Places[str]) -> dict[str, Any]:
-    """A column for each field."""
-    estimates = [r.estimate for r in readings]
-    return {
-        "site": [sites[r.site] for r in readings],
-        **{name: shared(getattr(r, name) for r in readings) for name in _SAME},
-        "how": shared(e.how for e in estimates),
-        "risk": shared(e.risk for e in estimates),
-        "estimate": packed(estimates),
-    }
-
-
-def _theorems(checks: Sequence[Check], sites: Places[str]) -> Iterator[dict[str, Any]]:
-    """Where each theorem was checked, and what came of it there."""
-    met = {None: "cannot be told", True: "met", False: "not met"}
-    for name in dict.fromkeys(c.theorem for c in checks):
-        own = [c for c in checks if c.theorem == name]
-        yield {
-            "site": [sites[c.site] for c in own],
-            "sense": shared(c.sense for c in own),
-            "verdict": shared(str(c.verdict) for c in own),
-            "assumptions": shared(
-                "; ".join(f"{a.says}: {met[a.met]}" for a in c.assumptions) for c in own
-            ),
-            "measured": packed([c.measured for c in own]),
-            "limit": packed([c.limit for c in own]),
-        }
-
-
-def _spectra(spectra: Sequence[SiteSpectrum], sites: Places[str]) -> list[list[Any]]:
-    """Site, view, form, shape, how many values, how many of them are zero, and those kept."""
-    return [
-        [
-            *(sites[s.site], s.view, s.form, s.spectrum.shape, len(s.spectrum.sigma)),
-            int((s.spectrum.sigma == 0).sum()),
-            packed_spectrum(s.spectrum.sigma, POINTS),
-        ]
-        for s in spectra
-    ]
-
-
 def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
     """Each theorem that bounds a measured quantity, the curve it bounds, and its own."""
     readings: dict[str, list[Reading]] = {}
@@ -216,16 +212,6 @@ def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
                 **{"says": checks[0].statement, "place": place},
                 "points": shown,
             }
-
-
-def _usual(profile: Profile) -> Iterator[dict[str, Any]]:
-    """For each curve that has one, the band of networks that train, at each stage."""
-    drawn = {(r.view, r.form, r.quantity) for r in profile.readings}
-    for r in references():
-        if r.curve in drawn:
-            when = "at the start" if r.stage == "start" else "trained"
-            says = f"{compact(r.p05)} to {compact(r.p95)} {when} ({r.networks} networks)"
-            yield {"curve": r.curve, "low": r.p05, "high": r.p95, "says": says}
 
 
 def _bounded(checks: list[Check], readings: dict[str, list[Reading]]) -> Curve | None:
@@ -357,33 +343,27 @@ def _theorem_table(checks: Sequence[Check]) -> Html:
     names = [*dict.fromkeys(c.theorem for c in checks)]
     own = {name: [c for c in checks if c.theorem == name] for name in names}
     silent = lambda name: all(c.verdict in _SILENT for c in own[name])
-    each = (_theorem(own[name], names.index(name)) for name in sorted(names, key=silent))
+    each = []
+    for name in sorted(names, key=silent):
+        first, place = own[name][0], names.index(name)
+        found = Counter(str(c.verdict) for c in own[name])
+        counts = (
+            element("span", f"{verdict} at {found[verdict]}", class_=f"verdict {verdict}")
+            for verdict in _VERDICTS
+            if found[verdict]
+        )
+        title = element("strong", name)
+        statement = element("span", first.statement, class_="statement")
+        grid = {"role": "grid", "tabindex": "0", "data_theorem": str(place)}
+        label = f"Checks of {name}"
+        theorem = element(
+            "details",
+            element("summary", title, statement, *counts),
+            element("p", first.source, class_="hint"),
+            element("div", id=f"theorem-{place}", class_="table", **grid, aria_label=label),
+        )
+        each.append(theorem)
     return joined(each) or element("p", "No theorem was checked.", class_="empty")
-
-
-def _theorem(checks: Sequence[Check], place: int) -> Html:
-    first = checks[0]
-    found = Counter(str(c.verdict) for c in checks)
-    counts = (
-        element("span", f"{verdict} at {found[verdict]}", class_=f"verdict {verdict}")
-        for verdict in _VERDICTS
-        if found[verdict]
-    )
-    title = element("strong", first.theorem)
-    grid = {"role": "grid", "tabindex": "0", "data_theorem": str(place)}
-    where = element(
-        "div",
-        id=f"theorem-{place}",
-        class_="table",
-        **grid,
-        aria_label=f"Checks of {first.theorem}",
-    )
-    return element(
-        "details",
-        element("summary", title, element("span", first.statement, class_="statement"), *counts),
-        element("p", first.source, class_="hint"),
-        where,
-    )
 
 
 _VERDICTS = ("violated", "holds", "consistent", "vacuous", "inapplicable")  # as they are counted
