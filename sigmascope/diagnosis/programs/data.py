@@ -64,11 +64,39 @@ def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
         return replace(inner, targets=data.change(inner.targets))
     with random_states():  # loaders draw, and so may data sets
         if isinstance(data, DataLoader):
-            return _of_loader(data, samples, batch_dim)
+            try:
+                total = len(data.dataset)  # type: ignore[arg-type]
+            except TypeError:  # a stream
+                total = None
+            try:
+                given = _mixed(data, samples) if as_they_lie(data) else data
+                found = _of_iterable(given, total, samples, batch_dim)
+            except Refusal:  # neighbours may go together where others do not: rows of one length
+                found = _of_iterable(data, total, samples, batch_dim)
+            return replace(found, size=data.batch_size or found.size)
         if isinstance(data, Tensor | tuple | list | Mapping) or hasattr(data, "inputs"):
-            return _of_batch(data, samples, batch_dim)
+            # the latter is what `sources.open_data` gives
+            held: Any = data
+            inner = (held.inputs, held.targets) if hasattr(data, "inputs") else parted(data)
+            count = sample_count(inner[0], batch_dim=batch_dim)
+            return Taken(*_fewer(*inner, count, samples, batch_dim), count)
         if hasattr(data, "__getitem__") and isinstance(data, Sized):
-            return _of_set(data, samples)
+            total = len(data)
+            if not total:
+                raise Refusal("`data` must hold samples, got a data set of none.")
+            rows = torch.randperm(total, generator=torch.Generator().manual_seed(0))[:samples]
+            held = data
+            items = [*_guarded(held[int(i)] for i in rows)]
+            try:
+                joined = default_collate(items)
+            except (TypeError, RuntimeError) as error:
+                words = " ".join(str(error).split())[:200]
+                raise Refusal(
+                    f"Samples of the data set must be joined to a batch, torch says: {words}. Pass "
+                    "a DataLoader with a `collate_fn`."
+                ) from error
+            batch, targets = parted(joined)
+            return Taken(batch, _numbers(targets), total)
         if isinstance(data, Iterable):
             return _of_iterable(data, None, samples, batch_dim)
     raise Refusal(
@@ -93,16 +121,6 @@ def parted(item: Any) -> tuple[Any, Any]:
     return item, None
 
 
-def _of_batch(data: Any, samples: int, batch_dim: int) -> Taken:
-    if hasattr(data, "inputs"):  # what `sources.open_data` gives
-        batch, targets = data.inputs, data.targets
-    else:
-        batch, targets = parted(data)
-    count = sample_count(batch, batch_dim=batch_dim)
-    batch, targets = _fewer(batch, targets, count, samples, batch_dim)
-    return Taken(batch, targets, count)
-
-
 def _fewer(
     batch: Batch, targets: Any, count: int, samples: int, batch_dim: int
 ) -> tuple[Batch, Any]:
@@ -122,37 +140,6 @@ def rows_of(value: Any, rows: Tensor, *, count: int) -> Any:
     """
     own = lambda t: chosen(t, rows.to(t.device)) if t.ndim and len(t) == count else t
     return mapped(value, own)
-
-
-def _of_set(data: Any, samples: int) -> Taken:
-    total = len(data)
-    if not total:
-        raise Refusal("`data` must hold samples, got a data set of none.")
-    rows = torch.randperm(total, generator=torch.Generator().manual_seed(0))[:samples]
-    items = [*_guarded(data[int(i)] for i in rows)]
-    try:
-        joined = default_collate(items)
-    except (TypeError, RuntimeError) as error:
-        words = " ".join(str(error).split())[:200]
-        raise Refusal(
-            f"Samples of the data set must be joined to a batch, torch says: {words}. Pass a "
-            "DataLoader with a `collate_fn`."
-        ) from error
-    batch, targets = parted(joined)
-    return Taken(batch, _numbers(targets), total)
-
-
-def _of_loader(loader: DataLoader[Any], samples: int, batch_dim: int) -> Taken:
-    try:
-        total = len(loader.dataset)  # type: ignore[arg-type]
-    except TypeError:  # a stream
-        total = None
-    try:
-        given = _mixed(loader, samples) if as_they_lie(loader) else loader
-        found = _of_iterable(given, total, samples, batch_dim)
-    except Refusal:  # neighbours may go together where others do not, as rows of one length
-        found = _of_iterable(loader, total, samples, batch_dim)
-    return Taken(found.batch, found.targets, total, loader.batch_size or found.size)
 
 
 def as_they_lie(data: Any) -> bool:

@@ -109,7 +109,15 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     Raises:
         Refusal: If its data hold no samples, or there is no such loss.
     """
-    given, whole = _run(program, samples=samples, batch_dim=batch_dim)
+    given = _of(program, samples=samples, batch_dim=batch_dim)
+    whole = _output(program.model, given)
+    size, total = program.batch_size or given.size or SIZE, given.total or 0
+    if whole is None and size != samples:
+        # the model takes no such number of them, as where they are the nodes of one graph or it has
+        # its batch size written into it: as many as the user takes at once
+        more = _of(program, samples=total if size >= total else size, batch_dim=batch_dim)
+        whole = _output(program.model, more)
+        given = given if whole is None else more
     loss = fitting_loss if program.loss is None else loss_of(program.loss)
     unread, joint = program.unread, joint_in(program.model)
     if joint is None and callable(program.loss) and whole is not None and given.targets is not None:
@@ -139,29 +147,20 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
             except Refusal as refusal:
                 why = str(refusal)
     if program.loss is None and not (unread or why):
-        unread = _other_loss(program.model, given, known, loss)
+        # a model that computes its own loss from `labels` may compute another one
+        both = _both_losses(program.model, given, known, loss)
+        if both is not None and not math.isclose(*both, rel_tol=ALIKE, abs_tol=ALIKE):
+            unread = (
+                f"The model computes a loss of {both[0]:.4g} from `labels`; the one that fits the "
+                f"targets is {both[1]:.4g}, and stands in for it. Pass `loss`, a function of "
+                "output and targets."
+            )
     elif unread and unread is not program.unread:  # the loss as it is cannot be asked
         known = replace(known, targets=None)
     shape = () if output is None else tuple(output.shape)
     epoch = None if known.total is None else max(1, math.ceil(known.total / size))
     said = (why, batch_dim, unread, shape, joint, epoch)
     return Opened(known.batch, known.targets, loss, size, planned, *said)
-
-
-def _run(program: Program, *, samples: int, batch_dim: int) -> tuple[Taken, Any]:
-    """Samples, and all that the model gives for them.
-
-    Where the model takes no such number of them, as where they are the nodes of one graph or it has
-    its batch size written into it, as many are taken as the user takes at once.
-    """
-    given = _of(program, samples=samples, batch_dim=batch_dim)
-    whole = _output(program.model, given)
-    size, total = program.batch_size or given.size or SIZE, given.total or 0
-    if whole is None and size != samples:
-        more = _of(program, samples=total if size >= total else size, batch_dim=batch_dim)
-        whole = _output(program.model, more)
-        given = given if whole is None else more
-    return given, whole
 
 
 def _of(program: Program, *, samples: int, batch_dim: int) -> Taken:
@@ -198,18 +197,6 @@ def unseen(program: Program, known: Opened) -> tuple[Batch, Tensor] | None:
     if len(again) != len(before) or not all(map(torch.equal, again, before)):
         return None
     return chosen(more.batch, rows[count:], batch_dim=known.batch_dim), more.targets[count:]
-
-
-def _other_loss(model: nn.Module, given: Taken, known: Taken, loss: Loss) -> str:
-    """Whether a model that computes its own loss from `labels` computes another one, in words."""
-    both = _both_losses(model, given, known, loss)
-    if both is None or math.isclose(*both, rel_tol=ALIKE, abs_tol=ALIKE):
-        return ""
-    own, mine = both
-    return (
-        f"The model computes a loss of {own:.4g} from `labels`; the one that fits the targets is "
-        f"{mine:.4g}, and stands in for it. Pass `loss`, a function of output and targets."
-    )
 
 
 def _both_losses(
@@ -297,7 +284,15 @@ def order_items(data: Any) -> Iterator[Item]:
         return
     try:
         with random_states():  # data sets may draw
-            batches = [[_target(data.dataset[row]) for row in rows] for rows in _places(data)]
+            size, full = data.batch_size or 1, count_of(data) // (data.batch_size or 1)
+            looked = min(full, PLACES) if size > 1 else 0
+            batches: list[list[float | None]] = []
+            for k in range(looked):  # the first samples of some full batches, spread over all
+                first = k * full // looked * size
+                given = [parted(data.dataset[first + i])[1] for i in range(min(size, MOST))]
+                values = [None if y is None else torch.as_tensor(y) for y in given]
+                one = [None if y is None or y.numel() != 1 else float(y) for y in values]
+                batches.append(one)
     except Exception:  # noqa: BLE001 (a user's data may raise anything; opening them has said so)
         return
     if len(batches) < 2 or any(y is None for b in batches for y in b):
@@ -308,23 +303,6 @@ def order_items(data: Any) -> Iterator[Item]:
     alike = sum(len(set(b)) == 1 for b in batches) / len(batches)
     for name, share in ((q.BATCHES_OF_ONE_CLASS, alike), (q.THE_SAME_IF_MIXED, chance)):
         yield Reading(SITE, name, Estimate.exactly(share), "setup")
-
-
-def _places(loader: DataLoader[Any]) -> Iterator[range]:
-    """The first samples of some full batches, spread over all."""
-    size = loader.batch_size or 1
-    full = count_of(loader) // size
-    if size > 1 and full:
-        for k in range(min(full, PLACES)):
-            first = k * full // min(full, PLACES) * size
-            yield range(first, first + min(size, MOST))
-
-
-def _target(item: Any) -> float | None:
-    """The target of a sample, where it is one number."""
-    target = parted(item)[1]
-    value = None if target is None else torch.as_tensor(target)
-    return None if value is None or value.numel() != 1 else float(value)
 
 
 def last_batch_items(program: Program, known: Opened) -> Iterator[Item]:

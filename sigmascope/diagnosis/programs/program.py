@@ -91,7 +91,23 @@ def program_of(made: Any) -> Program:
     if isinstance(made, Mapping):
         return _of_mapping(made)
     if hasattr(made, "model") and hasattr(made, "train_dataset") and hasattr(made, "args"):
-        return _of_trainer(made)
+        # a Trainer of Hugging Face; nothing of it is run
+        args = made.args
+        kind, options = made.get_optimizer_cls_and_kwargs(args)
+        options = {k: v for k, v in options.items() if k != "optimizer_dict"}
+        options.setdefault("weight_decay", args.weight_decay)
+        steps = args.max_steps if args.max_steps and args.max_steps > 0 else None
+        size = args.per_device_train_batch_size * args.gradient_accumulation_steps  # of an update
+        epochs = steps * size / len(made.train_dataset) if steps else args.num_train_epochs
+        return Program(
+            made.model,
+            made.get_train_dataloader(),
+            getattr(made, "compute_loss_func", None),
+            lambda parameters: kind(parameters, **options),
+            batch_size=size,
+            epochs=epochs,
+            clip=args.max_grad_norm or None,
+        )
     if isinstance(made, tuple) and len(made) == 2 and hasattr(made[1], "train_dataloader"):
         return Program(**parts_of(*made))
     if hasattr(made, "configure_optimizers") and hasattr(made, "train_dataloader"):
@@ -120,23 +136,3 @@ def _of_mapping(made: Mapping[str, Any]) -> Program:
         )
     made_of = Program(**named)
     return replace(made_of, options={**made_of.options, **extra}) if extra else made_of
-
-
-def _of_trainer(trainer: Any) -> Program:
-    """Model, data, optimizer and plan of a Trainer of Hugging Face; nothing of it is run."""
-    args = trainer.args
-    kind, options = trainer.get_optimizer_cls_and_kwargs(args)
-    options = {k: v for k, v in options.items() if k != "optimizer_dict"}
-    options.setdefault("weight_decay", args.weight_decay)
-    steps = args.max_steps if args.max_steps and args.max_steps > 0 else None
-    size = args.per_device_train_batch_size * args.gradient_accumulation_steps  # of an update
-    epochs = steps * size / len(trainer.train_dataset) if steps else args.num_train_epochs
-    return Program(
-        trainer.model,
-        trainer.get_train_dataloader(),
-        getattr(trainer, "compute_loss_func", None),
-        lambda parameters: kind(parameters, **options),
-        batch_size=size,
-        epochs=epochs,
-        clip=args.max_grad_norm or None,
-    )
