@@ -54,7 +54,13 @@ class LongMemory(Remedy):
             steps = x.shape[1 if layer.batch_first and x.ndim == 3 else 0]
             for name, p in layer.named_parameters(recurse=False):
                 if name.startswith("weight_hh"):
-                    _turn(layer, p, generator)
+                    drawn = torch.empty(p.shape, dtype=torch.float64)
+                    for gate in drawn.split(layer.hidden_size):  # each orthogonal by itself
+                        if layer.mode == "RNN_RELU":
+                            nn.init.eye_(gate)
+                        else:
+                            nn.init.orthogonal_(gate, generator=generator)
+                    p.data.copy_(drawn)
                 elif name.startswith("bias_ih"):
                     # biases of gates, those of the recurrent weights zero beside them
                     beside = layer.get_parameter(name.replace("bias_ih", "bias_hh"))
@@ -67,17 +73,6 @@ class LongMemory(Remedy):
                             rows = slice(gates[layer.mode] * size, (gates[layer.mode] + 1) * size)
                             _set(p, rows, sign * spans.log())
                             _set(beside, rows, torch.zeros(size))
-
-
-def _turn(layer: nn.RNNBase, p: nn.Parameter, generator: torch.Generator) -> None:
-    """Orthogonal blocks, one for each gate."""
-    drawn = torch.empty(p.shape, dtype=torch.float64)
-    for block in drawn.split(layer.hidden_size):
-        if layer.mode == "RNN_RELU":
-            nn.init.eye_(block)
-        else:
-            nn.init.orthogonal_(block, generator=generator)
-    p.data.copy_(drawn)
 
 
 def _set(p: nn.Parameter, rows: slice, values: Tensor) -> None:

@@ -1,6 +1,6 @@
 """Raising the rank of a random network before it is trained."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, final
@@ -129,7 +129,14 @@ class RankPretraining(Remedy):
             weight.data.add_(gradient, alpha=self.step * scale)
         weight.data.copy_(kept)
         weight.requires_grad_(False)
-        _rescale(model, weight, lambda: read_after(model, batches[0], [layer], always=True))
+        # unit mean square of what is read after it, if that is all that a scale changes
+        H = read_after(model, batches[0], [layer], always=True)
+        size = 0.0 if H is None else float(H.square().mean().sqrt())
+        if 0 < size < float("inf"):
+            weight.data.div_(size)
+            H = read_after(model, batches[0], [layer], always=True)
+            if H is None or abs(float(H.square().mean()) - 1) > HOMOGENEOUS:
+                weight.data.copy_(kept)
 
     def _ascend_all(
         self, model: nn.Module, named: dict[str, nn.Module], batches: list[Batch]
@@ -215,19 +222,6 @@ def _ratio(H: Tensor) -> Tensor:
     A = H / H.detach().norm().clamp_min(torch.finfo(H.dtype).tiny)
     K = A @ A.mT if len(A) <= A.shape[1] else A.mT @ A
     return K.diagonal().sum().square() / K.square().sum()
-
-
-def _rescale(model: nn.Module, weight: Tensor, reading: Callable[[], Tensor | None]) -> None:
-    """Scale a weight to unit mean square of what is read after it, if that is all it changes."""
-    H = reading()
-    size = 0.0 if H is None else float(H.square().mean().sqrt())
-    if not 0 < size < float("inf"):
-        return
-    kept = weight.detach().clone()
-    weight.data.div_(size)
-    again = reading()
-    if again is None or abs(float(again.square().mean()) - 1) > HOMOGENEOUS:
-        weight.data.copy_(kept)
 
 
 def _doubled(batch: Batch) -> Batch:

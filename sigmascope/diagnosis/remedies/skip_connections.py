@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
@@ -147,7 +148,10 @@ def _segments(model: nn.Module, batch: Batch) -> Iterator[tuple[nn.Module, list[
         names = list(dict(parent.named_children()))
         children = [parent.get_submodule(n) for n in names]
         if isinstance(parent, nn.Sequential) and not called.isdisjoint(children):
-            yield from _of_sequence(parent, names, children, shapes)
+            starts = [i for i, c in enumerate(children) if layers(c)]
+            for start, end in pairwise(starts):  # what follows the last layer is the output
+                if _keeps(children[start], children[end - 1], shapes):
+                    yield parent, names[start:end]
             taken.update(parent.modules())
         elif isinstance(parent, nn.Sequential | nn.ModuleList):
             for name, child in zip(names, children, strict=True):
@@ -155,20 +159,6 @@ def _segments(model: nn.Module, batch: Batch) -> Iterator[tuple[nn.Module, list[
                 if around and _keeps(child, child, shapes):
                     yield parent, [name]
                     taken.update(child.modules())
-
-
-def _of_sequence(
-    parent: nn.Module,
-    names: list[str],
-    children: list[nn.Module],
-    shapes: dict[nn.Module, tuple[Any, Any]],
-) -> Iterator[tuple[nn.Module, list[str]]]:
-    starts = [i for i, c in enumerate(children) if layers(c)]
-    for start, end in zip(starts, [*starts[1:], len(names)], strict=True):
-        if start == starts[-1]:
-            break  # what follows the last layer is the output
-        if _keeps(children[start], children[end - 1], shapes):
-            yield parent, names[start:end]
 
 
 def _keeps(first: nn.Module, last: nn.Module, shapes: dict[nn.Module, tuple[Any, Any]]) -> bool:

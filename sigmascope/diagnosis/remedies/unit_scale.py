@@ -35,7 +35,7 @@ from sigmascope.diagnosis.rules.weights import (
     WEIGHT_SCALE,
     ZERO_WEIGHTS,
 )
-from sigmascope.probes.execution import Call, module_name
+from sigmascope.probes.execution import module_name
 from sigmascope.probes.samples import Batch
 from sigmascope.records import Kind
 
@@ -182,7 +182,20 @@ class StandardiseInputs(Remedy):
     rebuilds: ClassVar[bool] = True
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
-        first = _first(model, batches[0])
+        made = calls(model, batches[0])
+        first = made[0]
+        inside = isinstance(first.module, nn.Linear | _ConvNd | nn.RNNBase)
+        if not inside or not first.input.is_floating_point() or not first.site:
+            raise Inapplicable(
+                "Standardising needs a first layer inside the model that reads numbers, linear, "
+                f"convolution or recurrent; got {type(first.module).__name__}. Standardise the "
+                "data instead."
+            )
+        if sum(c.module is first.module for c in made) > 1:
+            raise Inapplicable(
+                "Standardising needs a first layer that reads the inputs alone, but "
+                f"{first.site} is called again in the same pass. Standardise the data instead."
+            )
         x = first.input
         channels = 1 if isinstance(first.module, _ConvNd) else x.ndim - 1
         read = torch.cat([calls(model, b)[0].input.movedim(channels, -1).flatten(0, -2)
@@ -204,25 +217,6 @@ class StandardiseInputs(Remedy):
         new = Standardised(first.module, mean.view(shape).to(x), spread.view(shape).to(x))
         new.training = first.module.training
         setattr(model.get_submodule(parent), name, new)
-
-
-def _first(model: nn.Module, batch: Batch) -> Call:
-    """The call of the first layer, if it can have a standardisation before it."""
-    made = calls(model, batch)
-    first = made[0]
-    inside = isinstance(first.module, nn.Linear | _ConvNd | nn.RNNBase)
-    if not inside or not first.input.is_floating_point() or not first.site:
-        raise Inapplicable(
-            "Standardising needs a first layer inside the model that reads numbers, linear, "
-            f"convolution or recurrent; got {type(first.module).__name__}. Standardise the "
-            "data instead."
-        )
-    if sum(c.module is first.module for c in made) > 1:
-        raise Inapplicable(
-            "Standardising needs a first layer that reads the inputs alone, but "
-            f"{first.site} is called again in the same pass. Standardise the data instead."
-        )
-    return first
 
 
 def _spread(output: Tensor) -> float:

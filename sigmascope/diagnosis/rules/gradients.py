@@ -142,8 +142,16 @@ def adjoint_size(profile: Profile) -> Iterator[Finding]:
     blank = any(r.estimate.value == 0 for r in profile.series(q.SPECTRAL_NORM, view="weights"))
     if ratio == 0 and (moves or blank):
         return  # behind a weight that starts at zero, and moves
-    if ratio > 1 and not _jumps(profile):
-        return
+    if ratio > 1:
+        # derivatives are taken with the statistics of batch normalisers held constant, which they
+        # are not in training: whether the first layers move far more than the last is asked of the
+        # gradient of the loss itself, where it was read
+        names = [name for layer in profile.layers for name in layer.parameters]
+        moves_by = {r.site: r.estimate.value for r in profile.series(q.RELATIVE_GRADIENT)}
+        moved = [moves_by[n] for n in dict.fromkeys(names) if moves_by.get(n, 0.0) > 0]
+        third, held = len(moved) // 3, profile.series(q.BATCH_STATISTICS)
+        if held and third and not median(moved[:third]) > JUMPS * median(moved[-third:]):
+            return
     first, last = size.readings[0], size.readings[-1]
     for kind, how, beyond, extreme in (
         (VANISHING_ADJOINTS, "nothing", ratio < 1 / ADJOINT_WARNING, ratio < 1 / ADJOINT_ERROR),
@@ -160,17 +168,3 @@ def adjoint_size(profile: Profile) -> Iterator[Finding]:
                 f"norm {first.estimate.value:.2g}, against {last.estimate.value:.2g} at "
                 f"{last.site}{pace}: at a step that suits the last layers, the first learn {how}.",
             )
-
-
-def _jumps(profile: Profile) -> bool:
-    """Whether the first layers move far more than the last, by the gradient of the loss itself.
-
-    Derivatives are taken with the statistics of batch normalisers held constant, which they are not
-    in training. True where nothing was read of the gradient.
-    """
-    names = [name for layer in profile.layers for name in layer.parameters]
-    size = {r.site: r.estimate.value for r in profile.series(q.RELATIVE_GRADIENT)}
-    moved = [size[name] for name in dict.fromkeys(names) if size.get(name, 0.0) > 0]
-    third = len(moved) // 3
-    held = profile.series(q.BATCH_STATISTICS)
-    return not held or not third or median(moved[:third]) > JUMPS * median(moved[-third:])

@@ -327,12 +327,17 @@ def unsuited_closing(profile: Profile) -> Iterator[Finding]:
     little = task.has(q.OUT_OF_REACH) and beyond < REACH_WARNING
     bears = why is SCORES and little and likely_to_fit(profile)
     severity: Severity = "error" if beyond >= REACH_ERROR and why is not DOUBLE else "warning"
+    instead = f"{_closing_for(task)} in place of {task.closing}."
+    if task.coupling == "scores":
+        instead = f"Leave out the {task.closing}: the loss takes scores as they are."
+    elif task.has(q.LOSS_OF_LOGARITHMS) and not task.probabilities:
+        instead = "End in a log_softmax, or leave it out and take cross-entropy of scores."
     yield (DOUBLE_SOFTMAX if why is DOUBLE else UNSUITED_CLOSING).finding(
         "(output)",
         "note" if bears else severity,
         task.evidence(q.LAST_OPERATION, q.TAKEN_BY_THE_LOSS, q.OUT_OF_REACH, q.GREATEST_OUTPUT),
         why.format(op=task.closing, beyond=beyond),
-        (_instead(task),),
+        (instead,),
     )
 
 
@@ -353,14 +358,6 @@ def _unsuited(task: _Task) -> str:
             return APART if task.within_unit else BEYOND_UNIT
         return ""
     return "" if task.within_unit else BEYOND_UNIT
-
-
-def _instead(task: _Task) -> str:
-    if task.coupling == "scores":
-        return f"Leave out the {task.closing}: the loss takes scores as they are."
-    if task.has(q.LOSS_OF_LOGARITHMS) and not task.probabilities:
-        return "End in a log_softmax, or leave it out and take cross-entropy of scores."
-    return f"{_closing_for(task)} in place of {task.closing}."
 
 
 RAW_OUTPUT = Kind(

@@ -325,21 +325,23 @@ class _Directions:
 
         Where it was not read how much samples differ (rows of zero size), none is told of.
         """
-        first = self.ratio.readings[0].site
+        first, found = self.ratio.readings[0].site, []
         if first not in self.variation:
             return []
-        return [
-            depth
-            for depth, r in zip(self.ratio.depths[1:], self.ratio.readings[1:], strict=True)
-            if r.site in self.variation
-            and _collapsed(
-                r,
-                self.centred.get(r.site),
-                self.variation[r.site],
-                self.centred.get(first),
-                self.variation[first],
-            )
-        ]
+        few, alike = self.centred.get(first), self.variation[first].estimate.value
+        for depth, r in zip(self.ratio.depths[1:], self.ratio.readings[1:], strict=True):
+            if r.site not in self.variation or r.estimate.high > ONE_DIRECTION:
+                continue
+            # the differences between samples are small, or few, next to those of the input
+            left = self.centred.get(r.site)
+            if left is None or few is None:  # all rows equal: nothing tells samples apart
+                lost = few is not None
+            else:
+                small = self.variation[r.site].estimate.value <= min(ALIKE, 0.1 * alike)
+                lost = small or left.estimate.high <= min(FEW, LOST * few.estimate.low)
+            if lost:
+                found.append(depth)
+        return found
 
     def since(self) -> int | None:
         """Place from which on the samples lie on one line, to the last; None if they do not."""
@@ -378,6 +380,18 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
     severe = differ.estimate.value <= ALIKE
     if onset.site == last.site and not severe:  # one step, as of pooling, is no trend over depth
         return
+    # how fast the second direction dies, and where it is gone by the numerical rank rule
+    excess = [v - 1 for v in ratio.values()]
+    fallen = next((i for i, e in enumerate(excess) if e < 1e-12), len(excess))
+    fit, pace = trend(ratio.depths[1:fallen], excess[1:fallen]), ""
+    if fit is not None and fit.factor < 1:
+        of_last = (s.spectrum.shape for s in profile.spectra if s.site == last.site)
+        # excess at which the second singular value is below the rule
+        depth = fit.reaches(2 * (max(next(of_last, (1, 1))) * 1e-7) ** 2)
+        pace = f" What exceeds one direction shrinks by a factor {fit.says()} per layer"
+        if depth is not None:
+            pace += f", which makes it numerically rank one after about {depth:.0f} layers"
+        pace += "."
     centred = (found.centred[s] for s in (first.site, last.site) if s in found.centred)
     evidence = (first, onset, last, found.variation[first.site], differ, *centred)
     yield RANK_COLLAPSE.finding(
@@ -387,48 +401,8 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
         f"From layer {onset.site} (number {ratio.depths[at]} of {ratio.depths[-1]}) on, all "
         f"samples lie nearly on one line: the participation ratio falls from "
         f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
-        f"where samples differ by {share_words(differ.estimate)} of their size."
-        + _pace(ratio, profile),
+        f"where samples differ by {share_words(differ.estimate)} of their size.{pace}",
     )
-
-
-def _collapsed(
-    ratio: Reading,
-    centred: Reading | None,
-    variation: Reading,
-    first_centred: Reading | None,
-    first_variation: Reading,
-) -> bool:
-    """One direction only, and the differences between samples small or few next to the input's."""
-    if ratio.estimate.high > ONE_DIRECTION:
-        return False
-    if centred is None or first_centred is None:  # all rows equal: nothing tells samples apart
-        return first_centred is not None
-    small = variation.estimate.value <= min(ALIKE, 0.1 * first_variation.estimate.value)
-    return small or centred.estimate.high <= min(FEW, LOST * first_centred.estimate.low)
-
-
-def _pace(ratio: Series, profile: Profile) -> str:
-    """How fast the second direction dies, and where it is gone by the numerical rank rule."""
-    excess = [v - 1 for v in ratio.values()]
-    fallen = next((i for i, e in enumerate(excess) if e < 1e-12), len(excess))
-    inner = Series(ratio.readings[1:fallen], ratio.depths[1:fallen])
-    fit = trend(inner.depths, [v - 1 for v in inner.values()])
-    if fit is None or fit.factor >= 1:
-        return ""
-    shape = next(
-        (s.spectrum.shape for s in profile.spectra if s.site == ratio.readings[-1].site), (1, 1)
-    )
-    level = (
-        2 * (max(shape) * 1e-7) ** 2
-    )  # excess at which the second singular value is below the rule
-    depth = fit.reaches(level)
-    ahead = (
-        ""
-        if depth is None
-        else f", which makes it numerically rank one after about {depth:.0f} layers"
-    )
-    return f" What exceeds one direction shrinks by a factor {fit.says()} per layer{ahead}."
 
 
 VANISHING_SIGNAL = Kind(

@@ -104,12 +104,14 @@ def exploding_through_time(profile: Profile) -> Iterator[Finding]:
         total = _over(factor.estimate.low, steps)
         if total > math.log(GROWN):
             each = factor.estimate.value
+            grown = _over(each, steps)  # a logarithm, whose number may be too large
+            power = f"{math.exp(grown):.2g}" if grown < 700 else f"1e{grown / math.log(10):.0f}"
             yield EXPLODING_THROUGH_TIME.finding(
                 factor.site,
                 "error" if broken else "warning",
                 (factor, steps, *(runs.evidence(REMEMBERING) if helps else ())),
                 f"With every step back the gradient of {factor.site}'s last state by its inputs "
-                f"grows {each:.3g} times, and {_power(_over(each, steps))} times over the "
+                f"grows {each:.3g} times, and {power} times over the "
                 f"{steps.estimate.value:.0f} steps: what is read first outweighs all else, and a "
                 "small change of the weights or inputs changes the output beyond recognition."
                 + (_longer(runs) if helps else ""),
@@ -134,13 +136,6 @@ def _recurrent(profile: Profile) -> Iterator[tuple[Reading, Reading]]:
 def _over(factor: float, steps: Reading) -> float:
     """Logarithm of a factor to the power of the steps between the first and the last."""
     return (steps.estimate.value - 1) * math.log(factor) if factor > 0 else -math.inf
-
-
-def _power(logarithm: float) -> str:
-    """The number of a logarithm, however large."""
-    if logarithm < 700:
-        return f"{math.exp(logarithm):.2g}"
-    return f"1e{logarithm / math.log(10):.0f}"
 
 
 COUNTED_PADDING = Kind(

@@ -401,15 +401,12 @@ def stuck(profile: Profile) -> Iterator[Finding]:
             ("Train for more epochs.",),
         )
         return
-    says = f"{runs.says()}{_beside(runs, tried, fits=fits)}"
-    yield STUCK_TRAINING.finding("(training)", "warning", runs.evidence(*tried), says)
-
-
-def _beside(runs: RunsTold, tried: list[str], *, fits: bool) -> str:
-    """What the other runs say of one that learned nothing."""
     better = [f for f in tried if runs.better(f)]
     if better:
         best = min(better, key=runs.left)
-        return f"; with another setting ({best}) {runs.left(best):.0%}."
-    fault = "" if fits else ": what is trained is at fault, not how"
-    return f", and no other rate, optimizer or batch that was tried learns more{fault}."
+        beside = f"; with another setting ({best}) {runs.left(best):.0%}."
+    else:
+        fault = "" if fits else ": what is trained is at fault, not how"
+        beside = f", and no other rate, optimizer or batch that was tried learns more{fault}."
+    says = f"{runs.says()}{beside}"
+    yield STUCK_TRAINING.finding("(training)", "warning", runs.evidence(*tried), says)
