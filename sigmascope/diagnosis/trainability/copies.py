@@ -238,19 +238,19 @@ class Turns:
         """After the first turn: frozen weights that training left alone need no copies."""
         if self._shared is None:
             # places of frozen weights that are the same in a copy that was trained
-            pairs = enumerate(zip(turn.model.parameters(), self._model.parameters(), strict=False))
-            self._shared = tuple(k for k, (c, p) in pairs if _plain(c, p) and torch.equal(c, p))
+            pairs, same = zip(turn.model.parameters(), self._model.parameters(), strict=False), []
+            for k, (c, p) in enumerate(pairs):
+                frozen = not (c.requires_grad or p.requires_grad)
+                dense = type(c) is type(p) is nn.Parameter and p.layout == torch.strided
+                alike = c.shape == p.shape and c.dtype == p.dtype
+                if frozen and dense and alike and torch.equal(c, p):
+                    same.append(k)
+            self._shared = tuple(same)
             _share(turn.model, self._model, self._shared)
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:
     return sum(t.numel() * t.element_size() for t in tensors)
-
-
-def _plain(copy: Tensor, own: Tensor) -> bool:
-    frozen = not (copy.requires_grad or own.requires_grad)
-    dense = type(copy) is type(own) is nn.Parameter and own.layout == torch.strided
-    return frozen and dense and copy.shape == own.shape and copy.dtype == own.dtype
 
 
 def _share(copy: nn.Module, model: nn.Module, places: Sequence[int]) -> None:
@@ -369,10 +369,17 @@ def target_share(output: Float[Tensor, "..."], targets: Any) -> tuple[float, flo
         and the coefficient of the centred targets in the centred outputs. For classes the second is
         taken column by column, and for targets of another kind both are 0.
     """
-    rows = _as_rows(output, targets)
-    if rows is None:
+    pairs = thinned(output, targets)
+    if pairs is None or not bool(pairs[0].isfinite().all()):
         return 0.0, 0.0
-    X, Y, same = rows
+    scores, wanted = pairs
+    X = same = _centred(scores)
+    if wanted.is_floating_point():
+        Y = _centred(wanted)
+    else:  # the columns of classes that there are
+        present = wanted.unique()
+        present = present[(present >= 0) & (present < scores.shape[-1])]
+        Y, same = _centred(wanted[:, None] == present), _centred(scores[:, present])
     total, size = float(Y.square().sum()), float(X.square().sum())
     if total == 0 or size == 0:
         return 0.0, 0.0
@@ -426,26 +433,6 @@ def thinned(output: Tensor, targets: Any, most: int = ROWS) -> tuple[Tensor, Ten
         return None
     step = -(-len(classes) // most)
     return scores[::step], classes[::step].to(scores.device)
-
-
-def _as_rows(
-    output: Tensor, targets: Any
-) -> tuple[Float64[Tensor, "n k"], Float64[Tensor, "n c"], Float64[Tensor, "n c"]] | None:
-    """Outputs, targets and the outputs that belong to them, centred; at most `ROWS` rows."""
-    pairs = thinned(output, targets)
-    if pairs is None or not bool(pairs[0].isfinite().all()):
-        return None
-    scores, wanted = pairs
-    if wanted.is_floating_point():
-        same = _centred(scores)
-        return same, _centred(wanted), same
-    present = wanted.unique()
-    present = present[(present >= 0) & (present < scores.shape[-1])]
-    return (
-        _centred(scores),
-        _centred(wanted[:, None] == present),
-        _centred(scores[:, present]),
-    )
 
 
 def _centred(rows: Tensor) -> Float64[Tensor, "n k"]:
@@ -591,7 +578,14 @@ class RateRun(Turn):
                 pairs = [pace.made_in_time(step) for _ in range(data.steps) if self.finite]
                 if not self.finite:
                     return done + 1
-                self.rounds.append(_shown(self.steps[-data.steps :], pairs))
+                losses = self.steps[-data.steps :]
+                mean = sum(losses) / len(losses)
+                if any(pair is None for pair in pairs):
+                    self.rounds.append((mean, 0.0, 0.0, None))
+                else:
+                    output, targets = (torch.cat(rows) for rows in zip(*pairs, strict=True))
+                    told = target_share(output, targets)
+                    self.rounds.append((mean, *told, right_share(output, targets)))
         return rounds
 
     def _step(self, batch: Batch, targets: Any, data: Minibatches, loss: Loss) -> Any:
@@ -630,14 +624,3 @@ def optimizer_of(
     if optimizer == "adam":
         return torch.optim.Adam(parameters, lr=rate, fused=plain)
     return torch.optim.SGD(parameters, lr=rate, momentum=0.9, fused=plain)
-
-
-def _shown(
-    losses: Sequence[float], pairs: Sequence[Any]
-) -> tuple[float, float, float, float | None]:
-    """Of one round: mean loss, share told, alignment, and share of right answers."""
-    mean = sum(losses) / len(losses)
-    if any(pair is None for pair in pairs):
-        return mean, 0.0, 0.0, None
-    output, targets = (torch.cat(rows) for rows in zip(*pairs, strict=True))
-    return mean, *target_share(output, targets), right_share(output, targets)

@@ -88,14 +88,13 @@ class TrainingSamples:
         while True:
             order = torch.randperm(self.count, generator=generator)
             for rows in order.split(size):
-                if len(rows) > 1 or size == 1:
-                    yield self._taken(rows)
-
-    def _taken(self, rows: Tensor) -> tuple[Batch, Tensor]:
-        if len(rows) == self.count:
-            return self.batch, self.targets
-        part = chosen(self.batch, rows, batch_dim=self.batch_dim)
-        return part, self.targets[rows.to(self.targets.device)]
+                if len(rows) == 1 < size:
+                    continue
+                if len(rows) == self.count:
+                    yield self.batch, self.targets
+                else:
+                    part = chosen(self.batch, rows, batch_dim=self.batch_dim)
+                    yield part, self.targets[rows.to(self.targets.device)]
 
 
 @dataclass(slots=True)
@@ -156,7 +155,13 @@ class TrainingRun:
             self._draws = data.draws(self.size)
         with random_states(self.steps), torch.enable_grad():  # dropout
             while self.finite and self.steps < steps and (budget is None or budget.left > 0):
-                self._step(data.loss, *next(self._draws))
+                again = partial(self._evaluated, data.loss, *next(self._draws))
+                value = again()
+                if self.finite:
+                    self.losses.append(value.item())
+                    step: Any = self.optimizer.step
+                    with users_own():
+                        step(*((again,) if self._searches else ()))
 
     @property
     def evaluations(self) -> int:
@@ -169,14 +174,6 @@ class TrainingRun:
         """Whether the optimizer evaluates the loss itself, as LBFGS does."""
         closure = inspect.signature(self.optimizer.step).parameters.get("closure")
         return closure is not None and closure.default is closure.empty
-
-    def _step(self, loss: Loss, batch: Batch, targets: Tensor) -> None:
-        value = self._evaluated(loss, batch, targets)
-        if self.finite:
-            self.losses.append(value.item())
-            step: Any = self.optimizer.step
-            with users_own():
-                step(*(partial(self._evaluated, loss, batch, targets),) if self._searches else ())
 
     def _evaluated(self, loss: Loss, batch: Batch, targets: Tensor) -> Tensor:
         """The loss, whose gradients are made as the optimizer wants them."""

@@ -150,7 +150,14 @@ def tried(
         if ends is None or data.loss is not given.loss or not data.alone:
             ends = least_losses(data.loss, output[rows], data.targets[rows])
         room = room_of(data.loss, output[rows], data.targets[rows], first)
-    open_ended = _is_open_ended(ends, first, output, data)
+    # whether the least loss of all outputs says nothing of what can be learned, as where there is
+    # none (a density), or outputs answer for what targets hold one of each (actions and rewards)
+    open_ended = any(_is_endless(end, first) for end in ends)
+    if not open_ended:
+        labels = labels_of(output, data.targets)
+        known = labels is not None and (labels.wanted is not None or labels.kind == "classes")
+        apart = data.targets.numel() != output.numel() and data.targets.shape != output.shape
+        open_ended = not known and apart and data.targets.numel() > len(data.targets)
     if open_ended:
         same = first if _is_endless(ends[1], first) else ends[1]
         ends = (min(same, first) - max(abs(first), abs(same)), same)
@@ -174,27 +181,27 @@ def tried(
         if _worth(times, trials):
             bench.beside(trials, FORM[times], recipe.at(times), data.size, fewer)
     _changed(bench, trials, recipe, fewer)
-    beside = (*_far(recipe, trials), *_elsewhere(model, data, recipe, clip))
+    # the usual rate, where it is farther away than a hundred times and the way to it is better
+    far, usual, beside = usual_rate(recipe), at_usual(recipe), list[tuple[str, Recipe, int]]()
+    if far > BEYOND * recipe.rate and (recipe.rate <= 0 or FORM[100.0] in trials.others):
+        beside.append((USUAL_HIGHER, usual, mine.size))
+    if BEYOND * far < recipe.rate and FORM[0.01] in trials.others:
+        beside.append((USUAL_LOWER, usual, mine.size))
+    beside += _elsewhere(model, data, recipe, clip)
     for form, other, size in beside:
         with suppress(Exception):  # another optimizer may take no such gradients: it tells nothing
             bench.beside(trials, form, other, size, fewer * data.size // size)
-    return replace(trials, scale=_reached(trials, room)) if open_ended else trials
-
-
-def _is_open_ended(
-    ends: tuple[float, float], first: float, output: Tensor, data: TrainingSamples
-) -> bool:
-    """Whether the least loss of all outputs says nothing of what can be learned.
-
-    It does not where there is none, as of a density, and where outputs answer for what targets hold
-    one of each, as of actions and what they earned.
-    """
-    if any(_is_endless(end, first) for end in ends):
-        return True
-    labels = labels_of(output, data.targets)
-    known = labels is not None and (labels.wanted is not None or labels.kind == "classes")
-    apart = data.targets.numel() != output.numel() and data.targets.shape != output.shape
-    return not known and apart and data.targets.numel() > len(data.targets)
+    if not open_ended:
+        return trials
+    # between a constant's loss and the least that any run has come to
+    runs = [r for r in (mine, *trials.others.values()) if r.finite and r.steps]
+    least = min((r.after(r.steps) for r in runs), default=scale.same)
+    strays = [
+        torch.tensor(r.losses[-len(r.losses) // 4 :]).std().item() for r in runs if r.steps > 8
+    ]
+    noise = 3 * min(strays, default=0.0) / 2
+    free = min(least, scale.same - max(room, noise, 1e-12))
+    return replace(trials, scale=Scale(free, scale.same))
 
 
 def _is_endless(end: float, first: float) -> bool:
@@ -202,20 +209,11 @@ def _is_endless(end: float, first: float) -> bool:
     return not math.isfinite(end) or end < first - UNBOUNDED * (1 + abs(first))
 
 
-def _reached(trials: Trials, room: float) -> Scale:
-    """The scale between a constant's loss and the least that any run has come to."""
-    runs = [r for r in (trials.mine, *trials.others.values()) if r.finite and r.steps]
-    same = trials.scale.same
-    least = min((r.after(r.steps) for r in runs), default=same)
-    strays = [
-        torch.tensor(r.losses[-len(r.losses) // 4 :]).std().item() for r in runs if r.steps > 8
-    ]
-    noise = 3 * min(strays, default=0.0) / 2
-    return Scale(min(least, same - max(room, noise, 1e-12)), same)
-
-
 def _changed(bench: "_Bench", trials: Trials, recipe: Recipe, steps: int) -> None:
-    """The same settings with one thing changed that is no setting, where it can be."""
+    """The same settings with one thing changed that is no setting, where it can be.
+
+    The copies that it makes are gone when it returns.
+    """
     data, model = bench.data, bench.model
     scaled = scaled_inputs(data)
     if scaled is not None:
@@ -406,16 +404,6 @@ def _worth(times: float, trials: Trials) -> bool:
     if before is None:  # it was left out
         return False
     return before.after(before.steps) < trials.mine.after(before.steps) or not before.finite
-
-
-def _far(recipe: Recipe, trials: Trials) -> Iterator[tuple[str, Recipe, int]]:
-    """The usual rate, where it is farther away than a hundred times and the way to it is better."""
-    far, usual, size = usual_rate(recipe), at_usual(recipe), trials.mine.size
-    higher = recipe.rate <= 0 or FORM[100.0] in trials.others
-    if far > BEYOND * recipe.rate and higher:
-        yield USUAL_HIGHER, usual, size
-    if BEYOND * far < recipe.rate and FORM[0.01] in trials.others:
-        yield USUAL_LOWER, usual, size
 
 
 def usual_rate(recipe: Recipe) -> float:
