@@ -60,13 +60,16 @@ def test_rates(finding, name, times, kind):
     assert change.patch == (f"lr={0.2 * times:.3g}  # in place of 0.2",)
 
 
-def test_epochs_batches_and_optimizers():
-    whole = program(network())
+def test_epochs_batches_optimizers_outputs_and_clipping():
+    whole = program(network(), clip=1e-6)
     assert changed("few-steps", "more-epochs", whole).program.epochs == 30
     assert changed("large-batch", "smaller-batch", whole).program.batch_size == 2
+    assert changed("strong-clipping", "clip-at-one", whole).program.clip == 1.0
     other = changed("other-optimizer", "other-optimizer", whole)
     assert other.program.recipe().says() == "adam at 0.001"
     assert other.patch == ("optimizer = torch.optim.Adam(model.parameters(), lr=0.001)",)
+    wide = changed("spread-targets", "outputs-as-targets", program(network(outputs=5)))
+    assert wide.program.model(X).shape == IDS.shape
 
 
 def test_one_output_for_each_class():
@@ -83,11 +86,6 @@ def test_one_output_for_each_class():
         "loss = F.cross_entropy",
     )
     assert whole.model(X).shape == (40, 1)  # the user's is as it was
-
-
-def test_as_many_outputs_as_targets():
-    change = changed("spread-targets", "outputs-as-targets", program(network(outputs=5)))
-    assert change.program.model(X).shape == IDS.shape
 
 
 @pytest.mark.parametrize(
@@ -149,8 +147,3 @@ def test_an_optimizer_of_all_parameters(name, held):
     assert (type(made), made.param_groups[0]["weight_decay"]) == (kind, 0.1)
     line = f"optimizer = torch.optim.{name}(model.parameters(), lr=0.02, weight_decay=0.1)"
     assert change.patch == (line,)
-
-
-def test_clipping_that_is_too_tight():
-    change = changed("strong-clipping", "clip-at-one", program(network(), clip=1e-6))
-    assert change.program.clip == 1.0

@@ -37,8 +37,7 @@ def test_the_end_that_is_in_the_way_is_left_out():
 def test_a_cure_that_there_is_no_time_for_is_declined():
     given = {"optimizer": "adam", "lr": 0.01, "batch_size": 24, "epochs": 1}
     program = ss.Program(network(nn.Sigmoid(), outputs=1), (X, VALUES), F.mse_loss, **given)
-    found = ss.diagnose(program)
-    none = cured(program, found, budget=1e-6)
+    none = cured(program, ss.diagnose(program), budget=1e-6)
     assert (none.tried, [*none.declined]) == ((), ["all cures"])
     assert "got time for 0 of them in what was left of" in none.declined["all cures"]
 
@@ -58,9 +57,10 @@ def test_one_cure_goes_on_with_another():
     assert both[0].patch[0].startswith("# Leave out")
 
 
-def test_where_nothing_was_found_nothing_is_tried():
-    found = best(network(), CLASSES, "cross_entropy")
-    assert found.tried == ()
+def test_where_nothing_was_found_nothing_is_tried_and_without_an_optimizer_it_is_refused():
+    assert best(network(), CLASSES, "cross_entropy").tried == ()
+    with pytest.raises(Refusal, match="name an optimizer"):
+        cured(ss.Program(network(), (X, CLASSES)))
 
 
 def test_the_model_is_left_as_it_is():
@@ -71,11 +71,6 @@ def test_the_model_is_left_as_it_is():
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert torch.equal(state, torch.random.get_rng_state())
     assert isinstance(model[3], nn.Softmax)
-
-
-def test_without_an_optimizer_it_is_refused():
-    with pytest.raises(Refusal, match="name an optimizer"):
-        cured(ss.Program(network(), (X, CLASSES)))
 
 
 @pytest.mark.parametrize(
@@ -99,22 +94,20 @@ def test_what_is_learned_by_heart_is_told_from_what_holds_elsewhere():
     g = torch.Generator().manual_seed(1)
     x = torch.randn(96, 6, generator=g)
     rule, coins = (x[:, 0] > 0).long(), torch.randint(2, (96,), generator=g)
+
+    def tried(samples, y, epochs):
+        task = (x[:samples], y[:samples]), F.cross_entropy, "adam", 1e-4, 16, epochs
+        return cured(ss.Program(network(nn.Sigmoid(), outputs=2), *task), samples=32).tried
+
     for y, holds in ((rule, True), (coins, False)):
-        program = ss.Program(
-            network(nn.Sigmoid(), outputs=2), (x, y), F.cross_entropy, "adam", 1e-4, 16, 60
-        )
-        tried = cured(program, samples=32).tried
-        assert tried
-        assert all(c.others == c.others for c in tried)
-        found = max(tried, key=lambda c: c.after)
-        assert (found.others > 0.75) == holds
-        assert found.after > (0.9 if holds else found.before)
-    few = ss.Program(
-        network(nn.Sigmoid(), outputs=2), (x[:32], rule[:32]), F.cross_entropy, "adam", 1e-4, 16, 5
-    )
-    tried = cured(few, samples=32).tried
-    assert tried
-    assert all(c.others != c.others for c in tried)
+        found = tried(96, y, 60)
+        assert all(c.others == c.others for c in found)
+        best = max(found, key=lambda c: c.after)
+        assert (best.others > 0.75) == holds
+        assert best.after > (0.9 if holds else best.before)
+    few = tried(32, rule, 5)
+    assert few
+    assert all(c.others != c.others for c in few)
 
 
 def test_options_that_are_too_strong_are_cured_as_the_finding_says():

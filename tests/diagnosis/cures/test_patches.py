@@ -13,6 +13,15 @@ import torch
 from torch import nn
 
 from sigmascope.diagnosis.cures import Cure, agrees, diff_of, patched
+from sigmascope.diagnosis.cures.patches import (
+    NoPlace,
+    assigns,
+    fields_of,
+    imported,
+    pair_in,
+    place_of,
+    with_imports,
+)
 from sigmascope.diagnosis.programs import program_of
 
 HEAD = '''"""Trains."""
@@ -134,12 +143,10 @@ def test_the_changed_source_makes_the_cured_program(way, name):
     assert not agrees(theirs, cure, samples=16)
 
 
-def test_a_batch_size_is_changed_or_added():
-    lines = ("batch_size = 4  # in place of 8",)
-    for way in ("mapping", "nothing named", "record", "not in a function"):
-        assert run(patched(lines, HEAD + WAYS[way], "program")).batch_size == 4
-    added = run(patched(lines, HEAD + WAYS["made before"], "program"))
-    assert added.batch_size == 4
+@pytest.mark.parametrize("way", WAYS)
+def test_a_batch_size_is_changed_or_added(way):
+    changed = patched(("batch_size = 4  # in place of 8",), HEAD + WAYS[way], "program")
+    assert run(changed).batch_size == 4
 
 
 @pytest.mark.parametrize(
@@ -162,10 +169,9 @@ def test_a_batch_size_is_changed_or_added():
     ],
 )  # fmt: skip
 def test_what_has_no_place_is_not_put_anywhere(source, line):
+    cure = cure_of((line,), run(HEAD + WAYS["mapping"]))
     assert patched((line,), source, "program") is None
-    assert (
-        diff_of(cure_of((line,), run(HEAD + WAYS["mapping"])), source, "program", "train.py") == ""
-    )
+    assert diff_of(cure, source, "program", "train.py") == ""
 
 
 def test_the_last_of_two_values_counts_and_none_lies_within_another():
@@ -197,3 +203,101 @@ def test_the_diff_can_be_applied(way, tmp_path):
     subprocess.run(asked, cwd=tmp_path, input=diff.encode(), check=True)
     wanted = patched(lines, text, "program")
     assert file.read_text(encoding="utf-8").rstrip("\n") == wanted.rstrip("\n")
+
+
+def expression(text):
+    return ast.parse(text, mode="eval").body
+
+
+def names(text):
+    return {k: ast.unparse(v) for k, v in fields_of(expression(text)).items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("{'model': m, 'learning_rate': 1}", {"model": "m", "lr": "1"}),
+        ("{'model': m, 'batch': 2}", {"model": "m", "batch_size": "2"}),
+        ("dict(model=m, optimiser=o)", {"model": "m", "optimizer": "o"}),
+        ("dict(model=m, momentum=0.9)", {"model": "m", "momentum": "0.9"}),
+        ("ss.Program(m, d, epochs=3)", {"model": "m", "data": "d", "epochs": "3"}),
+        ("(m, d, f, by)", {"model": "m", "data": "d", "loss": "f", "optimizer": "by"}),
+    ],
+)  # fmt: skip
+def test_fields_by_the_names_that_users_give_them(text, fields):
+    assert names(text) == fields
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{**base, 'model': m}", "dict(model=m, **rest)", "make(m, d)", "{'data': d}", "m",
+     "{'model': m, 'colour': 1}"],
+)  # fmt: skip
+def test_what_may_hold_anything_has_no_fields(text):
+    with pytest.raises(NoPlace):
+        fields_of(expression(text))
+
+
+def test_the_display_is_what_is_handed_over():
+    tree = ast.parse("def program():\n    a = 1\n    made = {'model': a}\n    return made\n")
+    body, statement, display = place_of(tree, "program")
+    assert (len(body), statement.lineno, ast.unparse(display)) == (3, 3, "{'model': a}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def program():\n    made = a\n    made = b\n    return made\n",  # which of both?
+        "def program():\n    if c:\n        return a\n",
+        "class program: pass\n",
+        "",
+    ],
+)
+def test_a_place_that_is_in_doubt_is_none(text):
+    with pytest.raises(NoPlace):
+        place_of(ast.parse(text), "program")
+
+
+def test_who_assigns_what():
+    statements = ast.parse("a = b = 1\n(c, d) = 2\ne: int = 3\nf += 4\nprint(g)\n").body
+    found = [{n for n in "abcdefg" if assigns(s, n)} for s in statements]
+    assert found == [{"a", "b"}, {"c", "d"}, {"e"}, {"f"}, set()]
+
+
+def test_the_pair_of_one_data_set():
+    one = "DataLoader(data.TensorDataset(X, Y), 8)"
+    assert [ast.unparse(p) for p in pair_in(expression(one))] == ["X", "Y"]
+    assert pair_in(expression(f"[{one}, {one}]")) is None
+    assert pair_in(expression("loader")) is None
+    assert pair_in(None) is None
+
+
+def test_imports():
+    tree = ast.parse("import torch.nn\nfrom torch import nn as n\nimport numpy as np\n")
+    assert imported(tree) == {"torch", "n", "np"}
+    assert with_imports("x = 1\n", ()) == "x = 1\n"
+    assert with_imports("x = 1\n", ("import a",)) == "import a\nx = 1\n"
+    assert with_imports("import b\nx = 1\n", ("import a",)) == "import b\nimport a\nx = 1\n"
+    long = '"""Says\nmore."""\nx = 1\n'
+    assert ast.get_docstring(ast.parse(with_imports(long, ("import a",)))) == "Says\nmore."
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda p: replace(p, lr=0.51),
+        lambda p: replace(p, optimizer="adam"),
+        lambda p: replace(p, epochs=5),
+        lambda p: replace(p, batch_size=4),
+        lambda p: replace(p, loss="mse"),
+        lambda p: replace(p, data=(p.data[0], 1 - p.data[1])),
+        lambda p: replace(p, data=(p.data[0], p.data[1].double())),
+        lambda p: replace(p, model=nn.Sequential(*p.model[:3], nn.Tanh())),
+        lambda p: replace(p, optimizer=None),
+        lambda p: replace(p, data=(p.data[0], p.data[1][:, 0])),
+    ],
+)
+def test_another_program_does_not_agree(other):
+    program = run(HEAD + WAYS["mapping"])
+    assert agrees(run(HEAD + WAYS["nothing named"]), cure_of((), program), samples=16)
+    assert not agrees(other(program), cure_of((), program), samples=16)
