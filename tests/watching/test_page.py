@@ -8,7 +8,7 @@ import pytest
 from sigmascope.store import Run
 from sigmascope.watching import live
 from sigmascope.watching.page import Told, live_text
-from tests.diagnosis.presentation.profile_page.test_profile import inked
+from tests.diagnosis.presentation.test_profile_page import inked
 from tests.report.pages.in_browser import count, js, key, text_of
 from tests.runs_made import HOSTILE, SITES, alarm, begin, looks, made, over, reading, spectrum
 

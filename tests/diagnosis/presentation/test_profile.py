@@ -3,18 +3,27 @@ from dataclasses import replace
 
 import pytest
 
+from sigmascope.diagnosis.presentation.profile import (
+    chances_grid,
+    checks_grid,
+    inapplicable,
+    layers_grid,
+    skipped_grid,
+    sparklines_grid,
+    training_parts,
+    violations,
+)
 from sigmascope.quantities import EVERY
 from sigmascope.records import Estimate, Fact, Layer, Profile, Reading, Skipped, Verdict
 from sigmascope.report import text
+from sigmascope.report.console import rendered
+from sigmascope.report.screens import Screen
 
 
 def test_the_first_line_says_what_was_measured(profile, findings):
     first = text(profile, findings).splitlines()[0]
     assert first.startswith("Measured 33 of 33 layers (weights 33 of 33), 1 of them in part; ")
     assert first.endswith("; 2 measurements left out: see below.")
-
-
-def test_a_layer_without_a_reading_is_not_counted(profile):
     unread = Layer("lost", "Linear", 33, ("lost.weight",))
     first = text(replace(profile, layers=(*profile.layers, unread)), ()).splitlines()[0]
     assert first.startswith("Measured 33 of 34 layers (weights 33 of 34)")
@@ -53,16 +62,14 @@ def test_what_follows_from_nothing_that_is_shown_stands_alone(profile, findings)
     assert "└" not in said.partition("Over depth")[0]
 
 
-def test_both_probabilities_stand_above_the_findings(profile, findings):
-    usual = Reading("(model)", "probability of fitting", Estimate.exactly(0.9), "setup")
-    yours = replace(usual, quantity="probability at your settings", view="training")
-    said = text(replace(profile, readings=(*profile.readings, usual, yours)), findings)
-    places = [
-        *(said.index(w) for w in ("Probability of fitting", "Probability at your", "3 causes"))
-    ]
+def test_both_probabilities_stand_above_the_findings_and_say_of_what(trained, findings):
+    said = text(trained, findings, width=300)
+    places = [said.index(w) for w in ("Probability of fitting", "Probability at your", "3 causes")]
     assert places == sorted(places)
-    assert "that plain training fits" in said
-    assert "that training as planned" in said
+    words = " ".join(said.split())
+    assert "Probability of fitting 0.8 that plain training fits these data" in words
+    yours = "Probability at your settings 0.02 that training as planned on the samples measured"
+    assert yours in words
 
 
 def test_evidence_says_of_what_a_quantity_was_read(findings):
@@ -125,11 +132,6 @@ def test_the_environment_changes_nothing(profile, findings, monkeypatch):
     assert text(profile, findings) == before
 
 
-def test_every_layer_of_a_net_of_this_depth_is_listed(profile):
-    said = text(profile, ())
-    assert all(layer.site in said for layer in profile.layers)
-
-
 def deep(count):
     layers = tuple(Layer(f"block.{i}", "Linear", i) for i in range(count))
     readings = tuple(
@@ -146,12 +148,13 @@ def test_long_names_lose_their_middle_and_not_their_end(profile):
     assert said.count("…") == said.count("volution") == 9
 
 
-def test_the_middle_of_a_deep_net_is_left_out_unless_asked():
+def test_the_middle_of_a_deep_net_is_left_out_unless_asked(profile):
     short, long = text(deep(200), ()), text(deep(200), (), whole=True)
     assert "… 172 more" in short
     assert "block.100" not in short
     assert "block.199" in short
     assert all(f"block.{i}" in long for i in range(200))
+    assert all(layer.site in text(profile, ()) for layer in profile.layers)  # 33 are not deep
 
 
 def test_where_a_finding_begins_is_never_left_out(findings):
@@ -170,11 +173,96 @@ def test_sites_left_out_for_one_reason_share_a_row_unless_asked():
 
 
 def test_a_violated_theorem_is_spelled_out(profile):
-    broken = replace(profile.checks[3], verdict=Verdict.VIOLATED, measured=Estimate.exactly(2.0))
+    odd = {"measured": Estimate.exactly(2.0), "site": "hidden.3.linear\x1b"}
+    broken = replace(profile.checks[3], verdict=Verdict.VIOLATED, **odd)
     said = text(replace(profile, checks=(broken,)), ())
-    assert "rank-participation is violated at hidden.3.linear: 2 is not at least 16.29" in said
+    assert re.search("rank-participation is violated at hidden.3.linear.*: 2 is not at", said)
+    assert "is not at least 16.29" in said
+    assert "\x1b" not in said
 
 
 def test_an_empty_profile_has_a_report():
     said = text(Profile(readings=()), ())
     assert said.startswith("Measured 0 of 0 layers (weights 0 of 0); nothing left out.")
+
+
+def test_fewer_quantities_are_shown_where_there_is_less_room(profile):
+    wide, narrow = (layers_grid(profile, frozenset(), Screen(width)) for width in (160, 50))
+    assert len(narrow.columns) < len(wide.columns)
+    assert len(narrow.columns) >= 3
+
+
+def test_curves_are_as_long_as_there_is_room(profile):
+    wide, narrow = (sparklines_grid(profile, Screen(width)) for width in (160, 80))
+    drawn = [max(len(str(cell)) for cell in table.columns[1].cells) for table in (wide, narrow)]
+    assert drawn == [33, 12]
+
+
+def test_of_nothing_there_are_no_tables():
+    empty = Profile(())
+    assert layers_grid(empty, frozenset(), Screen()) is sparklines_grid(empty, Screen()) is None
+    assert checks_grid(empty) is skipped_grid(empty, Screen()) is None
+    assert violations(empty) == ()
+    assert inapplicable(empty) == ""
+
+
+def test_a_row_a_theorem_that_said_something(profile):
+    table = checks_grid(profile)
+    assert [str(cell) for cell in table.columns[0].cells] == ["rank-participation"]
+    assert [*table.columns[1].cells] == ["33"]
+    assert inapplicable(profile) == "1 more does not apply here: gradient-collinearity."
+
+
+def test_where_none_speaks_there_is_a_line_and_no_table(profile):
+    silent = tuple(replace(c, verdict=Verdict.INAPPLICABLE) for c in profile.checks)
+    quiet = replace(profile, checks=silent)
+    assert checks_grid(quiet) is None
+    names = "rank-participation, gradient-collinearity"
+    assert inapplicable(quiet) == f"Of 2 that were looked at none applies here: {names}."
+
+
+def test_a_theorem_that_was_violated_once_is_not_left_out(profile):
+    mixed = tuple(replace(c, verdict=Verdict.INAPPLICABLE) for c in profile.checks[:9])
+    broken = replace(profile.checks[9], verdict=Verdict.VIOLATED)
+    table = checks_grid(replace(profile, checks=(*mixed, broken)))
+    assert [[*column.cells] for column in table.columns[1:6]] == [["·"], ["·"], ["·"], ["1"], ["9"]]
+
+
+def said(profile, width=100):
+    return rendered(training_parts(profile), width=width, colour=False)
+
+
+def test_a_row_for_each_run(trained):
+    head, first, second, third, scale, *rest = said(trained).splitlines()
+    titles = ("run", "rate", "loss left", "left by then at your settings", "broke at step")
+    assert " ".join(head.split()) == " ".join(titles)
+    assert first.split() == ["as", "planned", "1e-4", "0.98", "–", "–"]
+    assert second.split() == ["rate", "x", "10", "0.001", "0.31", "0.99", "–"]
+    assert third.split() == ["rate", "x", "100", "–", "–", "–", "7"]
+    assert scale.startswith("Loss left: 0 at the least loss")
+    assert [line.split()[-1] for line in rest[2:]] == ["40", "400", "0.25"]
+
+
+def test_without_training_there_is_no_section(profile):
+    assert [*training_parts(profile)] == [*training_parts(Profile(()))] == []
+    assert chances_grid(profile) is None
+    assert "Training" not in text(profile, ())
+
+
+def test_what_was_read_without_runs_is_told(trained):
+    only = Reading("(training)", "planned steps", Estimate.exactly(9.0), "training", "as planned")
+    lines = said(replace(trained, readings=(only,))).splitlines()
+    assert lines == ["At your settings:", "planned steps  9"]
+
+
+def test_it_stands_before_the_curves(trained):
+    whole = text(trained, ())
+    assert whole.index("\nTraining\n") < whole.index("\nOver depth\n")
+    assert max(map(len, text(trained, (), width=60).splitlines())) <= 60
+
+
+def test_names_of_runs_never_act(trained):
+    odd = Reading("(training)", "loss left", Estimate.exactly(1.0), "training", "\x1b[31m[red]")
+    words = said(replace(trained, readings=(odd,)))
+    assert "\x1b" not in words
+    assert "[red]" in words

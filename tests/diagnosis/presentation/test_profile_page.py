@@ -1,11 +1,17 @@
+import base64
 import re
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import pytest
+import torch
 
 from sigmascope.diagnosis.presentation import page
-from sigmascope.records import Finding, Profile, Verdict
+from sigmascope.diagnosis.presentation.profile_page import POINTS, payload, pieces
+from sigmascope.quantities import quantities
+from sigmascope.records import Estimate, Finding, Profile, SiteSpectrum, Skipped, Spectrum, Verdict
+from sigmascope.references import references
 from tests.report.pages.in_browser import count, js, key, text_of
 
 
@@ -43,10 +49,6 @@ def inked(browser, selector, tone=None):
     )
 
 
-def test_the_file_is_small(written):
-    assert written.stat().st_size < 200_000
-
-
 def test_a_thousand_layers_stay_under_two_megabytes(tmp_path, profile):
     parts = [made(i, profile) for i in range(30)]
     every = replace(
@@ -71,8 +73,9 @@ def made(i, profile):
     return {**found, "layers": map(layer, profile.layers)}
 
 
-def test_the_page_asks_for_nothing_outside_itself(written):
+def test_the_page_is_small_and_asks_for_nothing_outside_itself(written):
     own = written.read_text()
+    assert len(own.encode()) < 200_000
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!#|data:)""", own)
     assert "default-src 'none'" in own
     assert "@import" not in own
@@ -449,3 +452,107 @@ def test_usual_ranges_are_drawn_and_told_and_can_be_hidden(shown):
     assert js(shown, picture) != before
     js(shown, "document.getElementById('usual').click()")
     assert js(shown, picture) == before
+
+
+RANKS = ("representations", "samples", "matrix rank")
+
+
+@pytest.mark.parametrize(
+    ("changed", "count", "curves"),
+    [
+        ({}, 34, [RANKS]),
+        ({"theorem": "new"}, 33, [RANKS]),  # one of tomorrow is found by its numbers
+        # the rank of a check may differ from the reading; what is no reading is not drawn
+        ({"measured": Estimate.exactly(99.0)}, 34, [RANKS]),
+        ({"theorem": "new", "measured": Estimate.exactly(77.7)}, 34, []),
+    ],
+)
+def test_a_bound_is_placed_on_the_curve_it_bounds(profile, changed, count, curves):
+    checks = tuple(replace(c, **changed) for c in profile.checks[:count])
+    bounds = payload(replace(profile, checks=checks), ())["bounds"]
+    assert [bound["curve"] for bound in bounds] == curves
+    assert [bound["theorem"] for bound in bounds] == [checks[0].theorem] * len(curves)
+
+
+def test_long_spectra_are_thinned_and_keep_what_is_said_of_them():
+    sigma = torch.linspace(4096, 1, 4096, dtype=torch.float64)
+    sigma[-3:] = 0
+    site = SiteSpectrum("fc", "weights", "matrix", Spectrum(sigma, (4096, 4096), "gram"))
+    data = payload(Profile(readings=(), spectra=(site,)), ())
+    ((place, *words, shape, count, zeros, text),) = data["spectra"]
+    assert (data["sites"][place], *words) == ("fc", "weights", "matrix")
+    assert (shape, count, zeros) == ((4096, 4096), 4096, 3)
+    assert len(base64.b64decode(text)) == 16 + 2 * POINTS
+
+
+def test_each_reason_stands_once_with_its_sites(profile):
+    skipped = tuple(Skipped(site, "rank", "all rows are equal") for site in ("a", "<b>"))
+    given = pieces(replace(profile, skipped=skipped), ())["skipped"]
+    assert given.count("<details>") == 1
+    assert "<strong>2</strong><span>rank</span>" in given
+    assert ">a\n&lt;b&gt;</pre>" in given
+    many = tuple(Skipped(str(i), "rank", "all rows are equal") for i in range(1003))
+    given = pieces(replace(profile, skipped=many), ())["skipped"]
+    assert given.endswith("999\nand 3 more, which the JSON form has</pre></details>")
+
+
+def test_a_bound_has_a_gap_where_its_theorem_does_not_apply(profile):
+    silent = replace(profile.checks[7], verdict=Verdict.INAPPLICABLE)
+    checks = (*profile.checks[:7], silent, *profile.checks[8:])
+    (bound,) = payload(replace(profile, checks=checks), ())["bounds"]
+    assert bound["points"] == [*range(7), None, *range(8, 33), None]
+
+
+def test_causes_training_and_probabilities_are_given(trained, findings):
+    under = replace(findings[1], follows=findings[0].name)
+    given = pieces(trained, (findings[0], under, findings[2]))
+    assert [given["cards"].count(f'class="{kind}') for kind in ("card ", "consequence ")] == [2, 1]
+    assert given["headline"].startswith("2 causes")
+    meanings = [quantities()[r.quantity].says for f in findings for r in f.evidence]
+    assert meanings
+    assert all(escape(says) in given["cards"] for says in meanings)
+    titles = re.findall("<dt>(probability[^<]*)<", given["chances"])
+    assert titles == ["probability of fitting", "probability at your settings"]
+    rows = re.findall('<th scope="row">([^<]*)</th>', given["runs"])
+    assert rows == ["as planned", "rate x 10", "rate x 100"]
+
+
+def test_without_findings_or_training_these_are_empty():
+    given = pieces(Profile(readings=()), ())
+    assert (given["headline"], given["chances"]) == ("", "")
+    assert "card " not in given["cards"]
+    assert "runs" not in given
+    assert given["trained"] == "hidden"
+
+
+def test_quantities_of_one_unit_share_a_panel_and_each_form_has_its_own(profile):
+    """What is no matrix goes with every form."""
+    other = [
+        replace(r, form="channels")
+        for r in profile.readings
+        if r.quantity == "matrix rank" and r.site == profile.layers[3].site
+    ]
+    given = payload(replace(profile, readings=(*other, *profile.readings)), ())
+    (seen,) = (v["forms"] for v in given["views"] if v["view"] == "representations")
+    assert [form["form"] for form in seen] == ["samples", "channels"]
+    titles = [[panel["title"] for panel in form["panels"]] for form in seen]
+    assert "Dead units" in titles[0]
+    assert titles[1] == ["Matrix rank", "Dead units"]
+    assert {"matrix rank", "soft rank"} <= {*seen[0]["panels"][0]["quantities"]}
+
+
+def test_a_finding_leads_to_its_layer_and_its_curve(profile, findings):
+    given = payload(profile, findings)
+    first = given["findings"][0]
+    assert first["shows"] == ("representations", "samples", "participation ratio")
+    assert (first["depth"], first["at"], given["start"]) == (9, 9, 9)
+
+
+def test_usual_ranges_are_of_the_curves_that_are_drawn(profile):
+    found = payload(profile, ())["usual"]
+    drawn = {(r.view, r.form, r.quantity) for r in profile.readings}
+    assert {tuple(u["curve"]) for u in found} == {r.curve for r in references()} & drawn
+    one = next(r for r in references() if r.curve in drawn)
+    (given,) = [u for u in found if u["curve"] == one.curve and u["low"] == one.p05]
+    assert given["high"] == one.p95
+    assert f"({one.networks} networks)" in given["says"]
