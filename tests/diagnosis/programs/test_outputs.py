@@ -19,6 +19,7 @@ from sigmascope.diagnosis.programs.outputs import (
 )
 from sigmascope.gate import Refusal
 from sigmascope.probes.samples import as_tensor
+from tests.models_zoo import Net
 
 G = torch.Generator().manual_seed(0)
 Z, Y = torch.randn(6, 3, generator=G), torch.arange(6).remainder(3)
@@ -98,8 +99,14 @@ def test_parts_that_are_no_rows_are_refused():
         read_by(lambda o, y: o[0].sum() + o[1].sum(), (torch.ones(2), torch.ones(3)), Y, count=6)
 
 
+def mapped():
+    torch.manual_seed(0)
+    inner = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    return Net(lambda self, x: {"logits": self.net(x), "hidden": self.net[0](x)}, net=inner)
+
+
 def test_the_hook_goes_and_sleeps_in_copies():
-    net = Mapped()
+    net = mapped()
     loss = lambda o, y: CE(o["logits"], y) + o["hidden"].square().mean()
     joint = read_by(loss, net(torch.ones(4, 8)), torch.zeros(4, dtype=torch.long), count=4)
     with joined(net, joint):
@@ -110,26 +117,16 @@ def test_the_hook_goes_and_sleeps_in_copies():
     assert set(copy(torch.ones(4, 8))) == {"logits", "hidden"}
 
 
-class Mapped(nn.Module):
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
-
-    def forward(self, x):
-        return {"logits": self.net(x), "hidden": self.net[0](x)}
-
-
 def test_it_is_diagnosed_as_a_loss_of_the_tensor_is():
     x = torch.randn(64, 8, generator=G)
     y = x[:, :3].argmax(1)
     options = {"optimizer": "adam", "lr": 0.01, "batch_size": 16, "epochs": 25}
-    one = ss.diagnose(Mapped(), (x, y), loss=lambda o, y: CE(o["logits"], y), **options)
-    other = ss.diagnose(Mapped(), (x, y), loss=CE, **options)
+    one = ss.diagnose(mapped(), (x, y), loss=lambda o, y: CE(o["logits"], y), **options)
+    other = ss.diagnose(mapped(), (x, y), loss=CE, **options)
     assert one.findings == other.findings == ()
     assert one.profile.readings == other.profile.readings
     both = lambda o, y: CE(o["logits"], y) + o["hidden"].square().mean()
-    found = ss.diagnose(Mapped(), (x, y), loss=both, **options)
+    found = ss.diagnose(mapped(), (x, y), loss=both, **options)
     assert found.findings == ()
     assert found.profile.series("loss left")[0].estimate.value < 0.5
 

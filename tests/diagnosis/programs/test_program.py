@@ -45,12 +45,9 @@ def test_ways_to_say_the_same(made):
     assert program.planned(40, 8) == 20
 
 
-def test_momentum_goes_to_the_optimizer():
+def test_momentum_goes_to_the_optimizer_and_a_tuple_is_a_program():
     made = {"model": MODEL, "data": X, "optimizer": "sgd", "lr": 1, "momentum": 0.9}
     assert program_of(made).recipe().says() == "sgd at 1, momentum 0.9"
-
-
-def test_tuples():
     assert program_of((MODEL, (X, Y), "mse")).loss == "mse"
 
 

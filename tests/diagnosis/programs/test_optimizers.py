@@ -58,25 +58,19 @@ def test_weights_that_a_change_brought_are_trained_too():
 
 
 @pytest.mark.parametrize(
-    ("words", "options", "why"),
+    ("words", "rate", "options", "why"),
     [
-        ("adm", {}, "Did you mean `adam`"),
-        ("lbfg", {}, "no optimizer `lbfg`"),
-        ("adam", {"momentum": 0.9}, "takes no momentum"),
-        (lambda ps: [*ps], {}, "makes list"),
+        ("adm", None, {}, "Did you mean `adam`"),
+        ("lbfg", None, {}, "no optimizer `lbfg`"),
+        ("adam", None, {"momentum": 0.9}, "takes no momentum"),
+        (lambda ps: [*ps], None, {}, "makes list"),
+        (torch.optim.Adam(network().parameters()), 0.1, {}, "Leave them out"),
+        ("adam", -1.0, {}, "must be a number from 0"),
     ],
 )
-def test_what_is_no_optimizer_is_refused(words, options, why):
+def test_what_is_no_optimizer_or_has_two_rates_is_refused(words, rate, options, why):
     with pytest.raises(Refusal, match=why):
-        recipe_of(words, network(), None, **options)
-
-
-def test_a_rate_beside_an_optimizer_is_refused():
-    model = network()
-    with pytest.raises(Refusal, match="Leave them out"):
-        recipe_of(torch.optim.Adam(model.parameters()), model, 0.1)
-    with pytest.raises(Refusal, match="must be a number from 0"):
-        recipe_of("adam", model, -1.0)
+        recipe_of(words, network(), rate, **options)
 
 
 def test_nothing_to_train_is_refused():
