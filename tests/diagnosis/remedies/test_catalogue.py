@@ -25,19 +25,13 @@ CURES = {
     "recentre-weights": {"norm": "batch", "init": "asymmetric"},
     "rescale-residual": {"residual": 3.0, "depth": 32},
 }
-
-
-OF_TASKS = {
-    "end-in-sigmoid",
-    "end-in-softmax",
-    "end-in-linear",
-    "standardise-targets",
-}  # test_closings
-OF_SEQUENCES = {"long-memory"}  # test_long_memory
+# test_closings, test_long_memory
+ELSEWHERE = {"end-in-sigmoid", "end-in-softmax", "end-in-linear", "standardise-targets",
+             "long-memory"}  # fmt: skip
 
 
 def test_each_has_a_network_that_it_cures():
-    assert {k.name for k in REMEDIES} == {*CURES} | OF_TASKS | OF_SEQUENCES
+    assert {k.name for k in REMEDIES} == {*CURES} | ELSEWHERE
 
 
 @pytest.mark.parametrize("kind", [k for k in REMEDIES if k.name in CURES], ids=lambda k: k.name)
@@ -93,23 +87,22 @@ def test_the_code_of_a_remedy_makes_the_same_one(made):
     assert eval(code, {"ss": sigmascope}) == made
 
 
-def test_what_cannot_be_written_goes_by_its_name():
+class Own(diagnosis.remedies.Remedy):
+    name = "own"
+
+    def change(self, model, batches):
+        pass
+
+
+def test_what_cannot_be_written_goes_by_its_name_and_ones_own_has_no_code():
     targets, draw = torch.zeros(3, 1), torch.Generator()
-    code = diagnosis.remedies.in_code(diagnosis.remedies.UnitScale(draw))
-    assert code == "ss.remedy('unit-scale', generator=generator)"
     aware = informed(diagnosis.remedies.remedy("standardise-targets"), targets)
     assert aware.targets is targets
-    assert diagnosis.remedies.in_code(aware) == "ss.remedy('standardise-targets', targets=targets)"
-
-
-def test_a_remedy_of_ones_own_has_no_code():
-    class Own(diagnosis.remedies.Remedy):
-        name = "own"
-
-        def change(self, model, batches):
-            pass
-
-    assert diagnosis.remedies.in_code(Own()) == ""
+    code = diagnosis.remedies.in_code
+    drawn = diagnosis.remedies.UnitScale(draw)
+    assert code(drawn) == "ss.remedy('unit-scale', generator=generator)"
+    assert code(aware) == "ss.remedy('standardise-targets', targets=targets)"
+    assert code(Own()) == ""
 
 
 def test_a_remedy_that_is_named_gets_the_targets_of_the_task():

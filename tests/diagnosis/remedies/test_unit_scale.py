@@ -10,7 +10,7 @@ from sigmascope.diagnosis.remedies import Inapplicable, QuietOutput, Standardise
 from sigmascope.diagnosis.treatments import pairs
 from sigmascope.probes.execution import recording
 from sigmascope.probes.samples import prepared
-from tests.models_zoo import MODELS, call
+from tests.models_zoo import MODELS, Net, call
 from tests.sampling import some
 
 
@@ -137,18 +137,10 @@ def test_pairs_are_proposed_where_no_single_remedy_is_enough():
 
 
 def test_a_first_layer_that_is_called_again_is_not_standardised():
-    class Unrolled(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.cell, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
-
-        def forward(self, x):
-            for _ in range(3):
-                x = self.cell(x).tanh()
-            return self.last(x)
-
+    twice = lambda self, x: self.last(self.cell(self.cell(x).tanh()).tanh())
+    model = Net(twice, cell=nn.Linear(4, 4), last=nn.Linear(4, 2))
     with pytest.raises(Inapplicable, match="cell is called again in the same pass"):
-        StandardiseInputs().apply(Unrolled(), 30 + torch.randn(9, 4))
+        StandardiseInputs().apply(model, 30 + torch.randn(9, 4))
 
 
 def test_matrices_and_kernels_are_orthogonal_up_to_a_factor():

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from sigmascope import networks, sources
 from sigmascope.diagnosis.remedies import (
     Inapplicable,
+    RescaleResidual,
     SkipConnections,
     ZeroBranches,
 )
@@ -36,23 +37,26 @@ def test_skips_go_around_layer_and_activation():
 
 
 def test_skips_go_around_modules_of_the_user():
-    g = torch.Generator().manual_seed(0)
+    g, x = torch.Generator().manual_seed(0), torch.randn(9, 16)
     model = networks.mlp(inputs=16, outputs=3, depth=5, width=16, generator=g)
-    assert (
-        len(branches(SkipConnections().apply(model, torch.randn(9, 16)), torch.randn(9, 16))) == 5
-    )
+    assert len(branches(SkipConnections().apply(model, x), x)) == 5
 
 
 @pytest.mark.parametrize(
-    ("build", "words"),
+    ("remedy", "model", "words"),
     [
-        (lambda: nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 3)), "got none"),
-        (lambda: Net(lambda self, x: x + self.a(x), a=nn.Linear(8, 8)), "already"),
+        (SkipConnections, nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 3)), "got none"),
+        (SkipConnections, Net(lambda self, x: x + self.a(x), a=nn.Linear(8, 8)), "already"),
+        (
+            ZeroBranches,
+            Net(lambda self, x: x + F.relu(self.a(x)), a=nn.Linear(8, 8)),
+            "would stay at zero",
+        ),
     ],
 )
-def test_no_skip_where_none_fits(build, words):
+def test_no_skip_or_zero_where_none_fits(remedy, model, words):
     with pytest.raises(Inapplicable, match=words):
-        SkipConnections().apply(build(), torch.randn(9, 8))
+        remedy().apply(model, torch.randn(9, 8))
 
 
 @pytest.mark.parametrize("name", RESIDUAL)
@@ -65,12 +69,6 @@ def test_zeroed_branches_add_nothing_and_get_gradients(name):
     (out - torch.randn_like(out)).square().sum().backward()
     for name in {n for b in branches(model, batch) for n in b.scales if n.endswith("weight")}:
         assert new.get_parameter(name).grad.abs().sum() > 0, name
-
-
-def test_a_branch_behind_relu_is_not_zeroed():
-    model = Net(lambda self, x: self.b(x + F.relu(self.a(x))), a=nn.Linear(8, 8), b=nn.Linear(8, 2))
-    with pytest.raises(Inapplicable, match="would stay at zero"):
-        ZeroBranches().apply(model, torch.randn(9, 8))
 
 
 @pytest.mark.slow
@@ -92,13 +90,8 @@ def test_a_module_that_is_called_twice_ends_no_block():
     torch.default_generator.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 3))
     new = SkipConnections().apply(model, torch.randn(9, 8))
-    assert [type(part).__name__ for part in new] == [
-        "Linear",
-        "ReLU",
-        "SkipConnection",
-        "ReLU",
-        "Linear",
-    ]
+    kinds = "Linear ReLU SkipConnection ReLU Linear"
+    assert " ".join(type(part).__name__ for part in new) == kinds
 
 
 def test_what_was_in_evaluation_mode_inside_a_block_stays_in_it():
@@ -110,3 +103,25 @@ def test_what_was_in_evaluation_mode_inside_a_block_stays_in_it():
     norms = [m.training for m in new.modules() if isinstance(m, nn.BatchNorm1d)]
     assert norms == [False, True, False]
     assert new.training
+
+
+@pytest.mark.parametrize(
+    "name", ["inplace-residual", "transformer-pre-norm", "vision-transformer", "small-resnet"]
+)
+def test_rescaled_branches_have_one_over_the_root_of_their_number(name):
+    model, batch = MODELS[name]()
+    batch = prepared(model, batch)
+    before, after = branches(model, batch), branches(RescaleResidual().apply(model, batch), batch)
+    assert after[0].strength == pytest.approx(before[0].strength / len(before) ** 0.5, rel=1e-3)
+
+
+def test_residual_branches_of_images_are_scaled():
+    g = torch.Generator().manual_seed(0)
+    model = networks.resnet(inputs=(1, 8, 8), outputs=3, depth=8, width=4, generator=g)
+    new = RescaleResidual().apply(model, torch.randn(4, 1, 8, 8, generator=g))
+    blocks = [m for m in model.modules() if isinstance(m, networks.ResidualBlock)]
+    scaled = [m for m in new.modules() if isinstance(m, networks.ResidualBlock)]
+    for old, now in zip(blocks, scaled, strict=True):
+        parts = [p for p in old.second.children() if next(p.parameters(), None) is not None]
+        after = [p for p in now.second.children() if next(p.parameters(), None) is not None]
+        assert torch.allclose(after[-1].weight, parts[-1].weight / len(blocks) ** 0.5)

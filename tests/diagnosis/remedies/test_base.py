@@ -1,5 +1,8 @@
 """A remedy that does nothing says so, and so does one that is given no batch."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch import nn
@@ -14,6 +17,7 @@ from sigmascope.diagnosis.remedies import (
     base,
     remedy,
 )
+from sigmascope.diagnosis.remedies.base import Around
 from tests.diagnosis.remedies.networks import network
 
 
@@ -77,3 +81,64 @@ def test_a_weight_in_common_is_found_under_its_other_name():
         model.head.weight.mul_(100)
     with pytest.raises(Inapplicable, match="its weight in common with words"):
         remedy("quiet-output").apply(model, torch.arange(24).view(6, 4) % 11)
+
+
+class Plus(Around):
+    def forward(self, x):
+        return self.layer(x) + 1
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_weights_are_those_of_the_layer_itself(bias):
+    layer = nn.Linear(3, 2, bias=bias)
+    around = Plus(layer)
+    assert around.weight is layer.weight
+    assert around.bias is layer.bias
+    names = ["layer.weight", "layer.bias"] if bias else ["layer.weight"]
+    assert list(around.state_dict()) == list(dict(around.named_parameters())) == names
+    layer.weight = nn.Parameter(torch.ones(2, 3))
+    assert around.weight is layer.weight
+
+
+def test_a_layer_without_a_weight_lends_none():
+    with pytest.raises(AttributeError, match="has no attribute"):
+        _ = Plus(nn.ReLU()).weight
+    assert Plus(nn.ReLU()).bias is None
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_an_encoder_calls_what_is_wrapped_in_evaluation_too(activation):
+    """Its fast path reads the weights past the wrapper: trained and used were two functions."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, 0.0, activation, batch_first=True)
+    model, x = nn.TransformerEncoder(layer, 2), torch.randn(4, 3, 8)
+    better = remedy("layer-norm").apply(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(better.eval()(x), better.train()(x))
+
+
+class Looks(nn.Module):
+    """Reads sizes off its layers, as many models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.a, self.b = nn.LSTM(6, 9, 2), nn.Linear(9, 9), nn.Linear(9, 3)
+
+    def forward(self, x):
+        state = torch.zeros(self.rnn.num_layers, x.shape[1], self.rnn.hidden_size)
+        self.rnn.flatten_parameters()
+        out, _ = self.rnn(x, (state, state))
+        h = self.a(out[-1]) * self.b.in_features / self.a.out_features
+        assert self.rnn.bias is True
+        assert self.a.bias.shape == (9,)
+        return self.b(h.relu())
+
+
+@pytest.mark.parametrize("name", ["standardise-inputs", "layer-norm", "batch-norm"])
+def test_a_wrapped_layer_still_has_what_the_model_reads_off_it(name):
+    x = 10 * torch.randn(5, 12, 6, generator=torch.Generator().manual_seed(0))
+    new = remedy(name).apply(Looks(), x)
+    assert new(x).shape == (12, 3)
+    assert copy.deepcopy(new)(x).shape == (12, 3)
+    assert len(pickle.dumps(new)) > 0
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = next(m for m in new.modules() if isinstance(m, Around)).nothing
