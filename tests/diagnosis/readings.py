@@ -7,8 +7,6 @@ from sigmascope.quantities import quantity
 from sigmascope.records import Estimate, Fact, Layer, Profile, Reading
 
 PART = 1e-6
-
-
 ABOVE, BELOW = 1 + PART, 1 - PART
 
 

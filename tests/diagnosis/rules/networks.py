@@ -14,6 +14,6 @@ def found(model, data, views=records.ALL):
     return {f.name: f for f in judge(measured)}
 
 
-def mlp(depth=3, seed=0, **options):
+def mlp(depth=3, seed=0, width=64, **options):
     g = torch.Generator().manual_seed(seed)
-    return networks.mlp(inputs=64, outputs=10, depth=depth, width=64, generator=g, **options)
+    return networks.mlp(inputs=64, outputs=10, depth=depth, width=width, generator=g, **options)

@@ -17,47 +17,50 @@ from sigmascope.diagnosis.rules.dependences import (
 from sigmascope.diagnosis.rules.weights import linear_layers, unused_layers
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said, series
 from tests.diagnosis.rules.networks import found
+from tests.models_zoo import Net
+
+READ = {  # what each rule finds, and the quantity that it reads, where
+    mixed_samples: ("mixed-samples", "dependence on other samples", "(model)"),
+    unnormalised_attention: ("unnormalised-attention", "attention gap", "(attention)"),
+    unread_inputs: ("unread-inputs", "unread share", "(input ids)"),
+    random_evaluation: ("random-evaluation", "evaluation spread", "(model)"),
+    heavy_dropout: ("heavy-dropout", "dropped share", "layer 1"),
+}
 
 
-@pytest.mark.parametrize(("change", "form", "speaks"), [
-    (1e-4 * ABOVE, "rows", True), (1e-4, "rows", False), (2.0, "pairs", False),
-])  # fmt: skip
-def test_samples_that_mix(change, form, speaks):
-    r = reading("dependence on other samples", change, "(model)", form=form)
-    assert said(mixed_samples, r, count=3) == ({"mixed-samples": "warning"} if speaks else {})
-
-
-@pytest.mark.parametrize(("gap", "speaks"), [(1e-4 * ABOVE, True), (1e-4, False), (0.0, False)])
-def test_attentions_whose_weights_do_not_add_up_to_one(gap, speaks):
-    r = reading("attention gap", gap, "(attention)", form="net.py:3")
-    told = said(unnormalised_attention, r, count=3)
-    assert told == ({"unnormalised-attention": "warning"} if speaks else {})
-
-
-@pytest.mark.parametrize(("share", "speaks"), [(0.1 / ABOVE, False), (0.1, True), (1.0, True)])
-def test_inputs_that_are_not_read(share, speaks):
-    r = reading("unread share", share, "(input mask)")
-    assert said(unread_inputs, r, count=3) == ({"unread-inputs": "note"} if speaks else {})
-
-
-@pytest.mark.parametrize(("share", "severity"), [(0.5, "warning"), (0.5 / ABOVE, "note")])
-def test_ids_that_a_mask_hides(share, severity):
-    r = reading("unread share", share, "(input ids)", form="attention_mask")
-    assert said(unread_inputs, r, count=3) == {"unread-inputs": severity}
+@pytest.mark.parametrize(
+    ("rule", "value", "form", "severity"),
+    [
+        (mixed_samples, 1e-4 * ABOVE, "rows", "warning"),
+        (mixed_samples, 1e-4, "rows", None),
+        (mixed_samples, 2.0, "pairs", None),
+        (unnormalised_attention, 1e-4 * ABOVE, "net.py:3", "warning"),
+        (unnormalised_attention, 1e-4, "net.py:3", None),
+        (unnormalised_attention, 0.0, "net.py:3", None),
+        (unread_inputs, 0.1 / ABOVE, "", None),
+        (unread_inputs, 0.1, "", "note"),
+        (unread_inputs, 1.0, "", "note"),
+        (unread_inputs, 0.5 / ABOVE, "attention_mask", "note"),
+        (unread_inputs, 0.5, "attention_mask", "warning"),  # ids that a mask hides
+        (random_evaluation, 1e-4 * ABOVE, "dropout at net.py:3", "warning"),
+        (random_evaluation, 0.2, "", "note"),
+        (random_evaluation, 1e-4, "", None),
+        (heavy_dropout, 0.85, "", None),
+        (heavy_dropout, 0.85 * ABOVE, "", "warning"),
+        (heavy_dropout, 0.97, "", "warning"),
+        (heavy_dropout, 0.97 * ABOVE, "", "error"),
+    ],
+)
+def test_one_number_decides(rule, value, form, severity):
+    name, quantity, site = READ[rule]
+    facts = [reading(quantity, value, site, form=form), reading("dropped share", 0.1, "layer 0")]
+    assert said(rule, *facts, count=3) == ({name: severity} if severity else {})
 
 
 def test_layers_without_use_are_named():
     (finding,) = unused_layers(profile(*series("times called", 0, 0, 0, 0)))
     assert "layer 0, layer 1, layer 2 and 1 more" in finding.says
     assert said(unused_layers, count=3) == {}
-
-
-@pytest.mark.parametrize(("share", "severity"), [
-    (0.85, None), (0.85 * ABOVE, "warning"), (0.97, "warning"), (0.97 * ABOVE, "error"),
-])  # fmt: skip
-def test_dropout(share, severity):
-    told = said(heavy_dropout, *series("dropped share", 0.1, share))
-    assert told == ({} if severity is None else {"heavy-dropout": severity})
 
 
 @pytest.mark.parametrize(("spare", "count", "speaks"), [
@@ -125,15 +128,6 @@ def test_a_normaliser_of_several_places(sizes, speaks):
     assert told == ({"shared-normaliser": "warning"} if speaks else {})
 
 
-@pytest.mark.parametrize(("change", "form", "severity"), [
-    (1e-4 * ABOVE, "dropout at net.py:3", "warning"), (0.2, "", "note"), (1e-4, "", None),
-])  # fmt: skip
-def test_outputs_that_are_drawn(change, form, severity):
-    r = reading("evaluation spread", change, "(model)", form=form)
-    told = said(random_evaluation, r, count=3)
-    assert told == ({} if severity is None else {"random-evaluation": severity})
-
-
 class Twice(nn.Module):
     """Two layers with one normaliser behind both, and one whose inputs are shifted and larger."""
 
@@ -170,11 +164,6 @@ def test_a_normaliser_of_one_place_is_not_read(digits):
     assert len(measured.series(q.SHARED_SQUARE)) == 2
 
 
-class Mean(nn.Module):
-    def forward(self, x):
-        return x.mean(0, keepdim=True).expand_as(x)
-
-
 class Placed(nn.Module):
     """Positions that are added along the batch, as where that is taken for time."""
 
@@ -199,12 +188,14 @@ def test_positions_that_are_added_along_the_batch_are_told(dim):
     assert dim or "place in the batch" in told[0].says
 
 
-@pytest.mark.parametrize("last", [Mean(), nn.Identity()])
-def test_samples_that_are_lost_among_others_are_told_though_outputs_are_alike(last):
+@pytest.mark.parametrize("mixes", [True, False])
+def test_samples_that_are_lost_among_others_are_told_though_outputs_are_alike(mixes):
+    mean = Net(lambda self, x: x.mean(0, keepdim=True).expand_as(x))
+    last = mean if mixes else nn.Identity()
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), last, nn.Linear(8, 2))
     x, y = torch.randn(32, 4), torch.randint(2, (32,))
     loss = nn.functional.cross_entropy
     measured = survey.profile(model, x, targets=y, loss=loss, views=["setup"])
     told = [f.severity for f in mixed_samples(measured)]
-    assert told == (["warning"] if isinstance(last, Mean) else [])
+    assert told == (["warning"] * mixes)

@@ -12,8 +12,8 @@ from sigmascope.diagnosis.rules.gradients import (
 from sigmascope.records import Profile
 from tests.diagnosis.readings import ABOVE, BELOW, layers, profile, reading, said, series
 from tests.diagnosis.rules.networks import found, mlp
-from tests.diagnosis.rules.test_representations import Times
 from tests.diagnosis.rules.test_training import runs
+from tests.models_zoo import Net
 
 
 @pytest.mark.parametrize(
@@ -96,18 +96,14 @@ def test_the_gradient_of_the_loss_confirms_the_tangents(trace, step, speaks):
 
 
 def test_a_network_that_no_weight_moves(digits):
-    class Nothing(nn.Module):
-        def forward(self, x):
-            return 0 * x
-
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.Linear(8, 8), nn.Linear(8, 10))
-    model.append(Nothing())
+    model.append(Net(lambda self, x: 0 * x))
     assert "no-tangents" in found(model, digits)
 
 
 @pytest.mark.parametrize(("scale", "spoken"), [(1e-6, True), (1.0, False), (1e5, True)])
 def test_tangents_too_small_and_too_large(digits, scale, spoken):
-    measured = found(nn.Sequential(mlp(2), Times(scale)), digits, ["features"])
+    measured = found(nn.Sequential(mlp(2), Net(lambda self, x: scale * x)), digits, ["features"])
     assert ("tangent-size" in measured) == spoken
 
 

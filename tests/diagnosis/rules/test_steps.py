@@ -10,31 +10,26 @@ from sigmascope.diagnosis.rules.steps import (
 from sigmascope.records import Profile, Skipped
 from tests.diagnosis.readings import reading, said
 
-PLANNED = "as planned"
-
 
 def test_weights_that_the_optimizer_lacks():
-    fact = reading("weights left out", 2, "(training)", "training", PLANNED)
-    assert said(untrained_weights, fact) == {"untrained-weights": "warning"}
+    of = lambda name, count: reading(name, count, "(training)", "training", "as planned")
+    lacks, held = of("weights left out", 4), lambda count: of("weights held", count)
+    assert said(untrained_weights, lacks) == {"untrained-weights": "warning"}
+    assert said(untrained_weights, lacks, held(1)) == {"untrained-weights": "warning"}
     assert said(untrained_weights) == {}
+    assert said(foreign_optimizer, lacks, held(0)) == {"foreign-optimizer": "error"}
+
+
+def raised(site, why):
+    return Profile(readings=(), skipped=(Skipped(site, "training", why),))
 
 
 def test_steps_that_raise():
-    raised = Profile(readings=(), skipped=(Skipped("(a training step)", "training", "it broke"),))
-    (finding,) = failing_training(raised)
+    (finding,) = failing_training(raised("(a training step)", "it broke"))
     assert (finding.name, finding.severity) == ("failing-training", "error")
     assert "it broke" in finding.says
-    ours = Profile(readings=(), skipped=(Skipped("(training)", "training", "it broke"),))
-    assert [*failing_training(ours)] == []
-    without = Profile(readings=(), skipped=(Skipped("(training)", "training", "no targets"),))
-    assert [*failing_training(without)] == []
-
-
-def test_an_optimizer_of_another_model():
-    lacks = reading("weights left out", 4, "(training)", "training", PLANNED)
-    held = lambda count: reading("weights held", count, "(training)", "training", PLANNED)
-    assert said(foreign_optimizer, lacks, held(0)) == {"foreign-optimizer": "error"}
-    assert said(untrained_weights, lacks, held(1)) == {"untrained-weights": "warning"}
+    for why in ("it broke", "no targets"):  # ours, or there was nothing to train on
+        assert [*failing_training(raised("(training)", why))] == []
 
 
 @pytest.mark.parametrize(
@@ -48,7 +43,6 @@ def test_an_optimizer_of_another_model():
     ],
 )
 def test_what_to_do_about_it_is_said_where_it_is_known(why, do):
-    raised = Profile(readings=(), skipped=(Skipped("(a training step)", "training", why),))
-    (finding,) = failing_training(raised)
+    (finding,) = failing_training(raised("(a training step)", why))
     assert bool(finding.remedies) == (do is not None)
     assert do is None or do in finding.remedies[0]

@@ -95,22 +95,23 @@ def test_a_rate_that_is_too_low(left, theirs, planned, severity):
     assert said(rate_too_low, *facts).get("rate-too-low") == severity
 
 
-def test_a_rate_that_stalls_is_more_than_slow():
-    stalled = runs(0.95, ("rate x 10", 0.3, 0.95), planned=900, steps=30)
-    low = lambda *facts: said(rate_too_low, *facts)["rate-too-low"]
-    ends = lambda low: reading(
-        "loss left at the end",
-        Estimate(0.7, low, 0.9, "made up"),
-        "(training)",
-        "training",
-        PLANNED,
-    )
-    assert low(*stalled) == "warning"
-    assert low(*stalled, ends(0.5)) == "warning"
-    assert low(*stalled, ends(0.5 * BELOW)) == "note"  # it may come to it
-    assert low(*runs(0.95, ("rate x 10", 0.3, 0.95), planned=900, steps=29)) == "note"
-    falls = runs(0.95, ("rate x 10", 0.3, 0.95), planned=900, fall=0.2)
-    assert low(*falls) == "note"
+@pytest.mark.parametrize(
+    ("steps", "fall", "least", "severity"),
+    [
+        (30, 0.0, None, "warning"),
+        (30, 0.0, 0.5, "warning"),
+        (30, 0.0, 0.5 * BELOW, "note"),  # it may come to it
+        (29, 0.0, None, "note"),
+        (200, 0.2, None, "note"),
+    ],
+)
+def test_a_rate_that_stalls_is_more_than_slow(steps, fall, least, severity):
+    how = {"planned": 900, "steps": steps, "fall": fall}
+    facts = runs(0.95, ("rate x 10", 0.3, 0.95), **how)
+    if least is not None:
+        end = Estimate(0.7, least, 0.9, "made up")
+        facts.append(reading("loss left at the end", end, "(training)", "training", PLANNED))
+    assert said(rate_too_low, *facts)["rate-too-low"] == severity
 
 
 @pytest.mark.parametrize("side", ["lower", "higher"])
@@ -201,18 +202,11 @@ def test_where_the_probe_learns_the_plan_is_short(chance, planned, found):
     assert names == ({found: "warning"} if found else {})
 
 
-def test_the_network_is_not_blamed_where_the_probe_learns():
-    words = lambda p: (
-        next(
-            iter(
-                stuck(
-                    profile(*runs(0.95), reading("probability of fitting", p, "(model)", "setup"))
-                )
-            )
-        ).says
-    )
-    assert "what is trained is at fault" in words(0.49)
-    assert "at fault" not in words(0.5)
+@pytest.mark.parametrize(("chance", "blamed"), [(0.49, True), (0.5, False)])
+def test_the_network_is_not_blamed_where_the_probe_learns(chance, blamed):
+    fits = reading("probability of fitting", chance, "(model)", "setup")
+    (found,) = stuck(profile(*runs(0.95), fits))
+    assert ("what is trained is at fault" in found.says) is blamed
 
 
 @pytest.mark.parametrize(
