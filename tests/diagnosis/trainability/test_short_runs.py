@@ -9,7 +9,6 @@ from torch.nn import functional as F
 
 from sigmascope import networks, sources
 from sigmascope.diagnosis.trainability import Probing, probe
-from sigmascope.diagnosis.trainability.copies import target_share
 from sigmascope.diagnosis.trainability.short_runs import LONGER, PASSES, ROUNDS
 from sigmascope.gate import Budget, OverBudget, Refusal
 from tests.clocks import Ticking
@@ -38,28 +37,9 @@ def test_a_shallow_network_comes_further_than_a_dead_one(digits, optimizer):
     assert good.constant == pytest.approx(math.log(10), abs=0.02)
 
 
-def test_it_costs_what_it_says(digits):
-    calls = []
-
-    class Counted(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = mlp(2)
-
-        def forward(self, x):
-            calls.append(len(x))
-            return self.inner(x)
-
-    found = probed(Counted(), digits)
-    assert PASSES == 42
-    # eight steps of 16 samples are one pass of 128; one look more says whether they may be split
-    assert len(calls) == 8 * PASSES + 1
-    assert {*calls} == {16}
-    assert sum(len(c.losses) for c in found.curves) == 42
-    assert [len(c.steps) for c in found.curves] == [8 * len(c.losses) for c in found.curves]
-
-
-def test_samples_that_belong_together_take_whole_steps(digits):
+@pytest.fixture
+def counted():
+    """A network, and how many samples passed it each time."""
     sizes = []
 
     class Counted(nn.Module):
@@ -71,8 +51,23 @@ def test_samples_that_belong_together_take_whole_steps(digits):
             sizes.append(len(x))
             return self.inner(x)
 
+    return Counted(), sizes
+
+
+def test_it_costs_what_it_says(digits, counted):
+    model, sizes = counted
+    found = probed(model, digits)
+    assert PASSES == 42
+    # eight steps of 16 samples are one pass of 128; one look more says whether they may be split
+    assert sizes == [16] * (8 * PASSES + 1)
+    assert sum(len(c.losses) for c in found.curves) == 42
+    assert [len(c.steps) for c in found.curves] == [8 * len(c.losses) for c in found.curves]
+
+
+def test_samples_that_belong_together_take_whole_steps(digits, counted):
+    model, sizes = counted
     total = lambda out, y: F.cross_entropy(out, y, reduction="sum")
-    found = probe(Counted(), digits.inputs, targets=digits.targets, loss=total)
+    found = probe(model, digits.inputs, targets=digits.targets, loss=total)
     assert sizes == [16] + [128] * 42
     assert sum(len(c.losses) for c in found.curves) == 42
 
@@ -162,18 +157,3 @@ def test_it_refuses_what_it_cannot_do(digits):
     many = sources.open_data("digits", samples=300)
     with pytest.raises(Refusal, match="up to 256 samples, got 300"):
         probed(mlp(2), many)
-
-
-def test_shares_of_known_outputs():
-    g = torch.Generator().manual_seed(0)
-    y = torch.randn(100, 3, generator=g)
-    assert target_share(y, y) == pytest.approx((1.0, 1.0), abs=1e-4)
-    told, aligned = target_share(0.01 * y + 5, y)
-    assert told == pytest.approx(1.0, abs=1e-4)
-    assert aligned == pytest.approx(0.01, rel=1e-3)
-    assert target_share(torch.ones(100, 3), y) == (0.0, 0.0)
-    assert target_share(torch.full((100, 3), float("nan")), y) == (0.0, 0.0)
-    classes = torch.randint(4, (100,), generator=g)
-    assert target_share(F.one_hot(classes, 4).float(), classes)[0] > 0.99
-    tokens = torch.randn(10, 10, 4, generator=g)
-    assert target_share(tokens, classes.reshape(10, 10))[0] < 0.2

@@ -52,14 +52,9 @@ def test_what_cannot_be_asked_of_a_loss_is_no_fault_of_the_step(error, site):
     def loss(output, targets):
         raise error("as many samples")
 
-    model = network()
-    (said,) = training_items(
-        model,
-        TrainingSamples(X, Y, loss, 16),
-        recipe_of("sgd", model, 0.1),
-        planned=None,
-        ends=(0.0, 1.0),
-    )
+    model, data = network(), TrainingSamples(X, Y, loss, 16)
+    how = {"planned": None, "ends": (0.0, 1.0)}
+    (said,) = training_items(model, data, recipe_of("sgd", model, 0.1), **how)
     assert isinstance(said, Skipped)
     assert said.site == site
     assert said.why.startswith("a limit of sigmascope") == (error is NotAtHand)
@@ -101,6 +96,13 @@ def test_no_more_steps_than_are_planned():
     assert seen["steps tried", PLANNED].value == seen["planned steps", PLANNED].value == 7
 
 
+def fell(losses):
+    model = network()
+    run = started(model, recipe_of("sgd", model, 0.1), 16)
+    run.losses += losses
+    return falling(run)
+
+
 @pytest.mark.parametrize(
     ("losses", "value"),
     [
@@ -112,18 +114,12 @@ def test_no_more_steps_than_are_planned():
     ],
 )
 def test_the_last_fall_is_that_of_the_second_half(losses, value):
-    model = network()
-    run = started(model, recipe_of("sgd", model, 0.1), 16)
-    run.losses += losses
-    seen = falling(run)
+    seen = fell(losses)
     assert seen is None if value is None else seen.value == pytest.approx(value)
 
 
 def test_the_last_fall_has_its_standard_errors():
-    model = network()
-    run = started(model, recipe_of("sgd", model, 0.1), 16)
-    run.losses += [5.0] * 16 + [1.0, 3.0] * 4 + [1.0, 2.0] * 4
-    seen = falling(run)
+    seen = fell([5.0] * 16 + [1.0, 3.0] * 4 + [1.0, 2.0] * 4)
     errors = math.sqrt((8 / 7 + 2 / 7) / 8)  # of the two means: variances over eight
     assert (seen.value, seen.risk) == (pytest.approx(0.25), 0.05)
     assert seen.high - seen.value == pytest.approx(2 * errors / 2, rel=1e-6)

@@ -10,7 +10,17 @@ from torch.nn import functional as F
 
 from sigmascope.diagnosis.programs import recipe_of
 from sigmascope.diagnosis.training import TrainingSamples, training_items
-from sigmascope.diagnosis.training.runs import scaled_inputs, started, work_of
+from sigmascope.diagnosis.training.runs import (
+    UNDERWAY,
+    boundary,
+    chance_below,
+    scaled_inputs,
+    score_of,
+    started,
+    work_of,
+)
+from sigmascope.records import Estimate
+from tests.models_zoo import Net
 
 G = torch.Generator().manual_seed(0)
 X, Y = torch.randn(40, 3, generator=G), torch.randn(40, 1, generator=G)
@@ -136,24 +146,15 @@ def test_an_optimizer_that_searches_evaluates_the_loss_itself():
     assert started(model, recipe_of("adam", model, 0.1), 40).evaluations == 1
 
 
-class Spread(nn.Module):
-    """An embedding with sparse gradients."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.words, self.head = nn.Embedding(20, 8, sparse=True), nn.Linear(8, 3)
-
-    def forward(self, ids):
-        return self.head(self.words(ids).mean(1))
-
-
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")
 @pytest.mark.parametrize("name", ["sgd", "adagrad"])
 def test_sparse_gradients_are_what_some_optimizers_take(name):
     """Another family takes none of them, which takes nothing of what the user's run tells."""
     ids = torch.randint(20, (64, 5), generator=G)
-    model, data = Spread(), TrainingSamples(ids, (ids == 3).any(1).long(), F.cross_entropy, 16)
+    torch.manual_seed(0)
+    parts = {"words": nn.Embedding(20, 8, sparse=True), "head": nn.Linear(8, 3)}
+    model = Net(lambda self, ids: self.head(self.words(ids).mean(1)), **parts)
+    data = TrainingSamples(ids, (ids == 3).any(1).long(), F.cross_entropy, 16)
     recipe = recipe_of(name, model, 1e-4)
     forms = {r.form for r in training_items(model, data, recipe, planned=40)}
     assert {"as planned", "rate x 10"} <= forms
@@ -187,3 +188,52 @@ def test_what_has_no_size_is_not_scaled():
     made = scaled_inputs(TrainingSamples(constant, torch.zeros(8), F.mse_loss, 2))
     assert made is not None
     assert made.batch[:, 0].eq(0).all()  # a column that is the same for all tells nothing
+
+
+LINE = torch.randn(64, 5, generator=torch.Generator().manual_seed(0))
+YES = (LINE[:, :1] - 2 * LINE[:, 1:2] > 0).float()
+
+
+@pytest.mark.parametrize(
+    ("loss", "at"),
+    [(F.binary_cross_entropy, 0.5), (F.binary_cross_entropy_with_logits, 0.0), (F.mse_loss, 0.5)],
+)
+def test_where_yes_begins(loss, at):
+    data = TrainingSamples(LINE, YES, loss, 16)
+    assert boundary(torch.full((64, 1), 0.3), data) == at
+
+
+CLASSES = torch.arange(64) % 3
+
+
+@pytest.mark.parametrize(
+    ("outputs", "targets", "loss", "right"),
+    [
+        (3, CLASSES, F.cross_entropy, lambda out: out.argmax(1) == CLASSES),
+        *(
+            (1, y, F.binary_cross_entropy_with_logits, lambda out, y=y: (out > 0) == (y > 0))
+            for y in (YES, torch.ones(64, 1))
+        ),
+    ],
+)
+def test_scores_are_accuracies_of_classes_and_of_yes_and_no(outputs, targets, loss, right):
+    model = nn.Sequential(nn.Linear(5, outputs))
+    with torch.no_grad():  # says yes to some and no to others, whatever was drawn before
+        model[0].weight[0] = torch.tensor([1.0, -1.0, 0.0, 0.0, 0.0])
+        model[0].bias.zero_()
+    data = TrainingSamples(LINE, targets, loss, 64)
+    run = started(model, recipe_of("sgd", model, 0.0), 64)
+    run.go_on(data, 1)
+    share = right(model(LINE)).double().mean().item()
+    assert 0 < share < 1
+    assert score_of(run, data) == share
+
+
+def test_the_probability_is_that_of_a_normal_logarithm():
+    assert chance_below(Estimate.exactly(UNDERWAY)).value == pytest.approx(0.5)
+    wide = Estimate(1.0, 0.25, 4.0, "made up")  # a standard deviation of log(4) / 1.645
+    z = math.log(UNDERWAY) / (math.log(4.0) / 1.645)
+    assert chance_below(wide).value == pytest.approx(0.5 * math.erfc(-z / math.sqrt(2)), rel=1e-3)
+    values = [chance_below(Estimate.exactly(v)).value for v in (0.0, 0.3, 0.54, 0.56, 1.0, 9.0)]
+    assert values == sorted(values, reverse=True)
+    assert (values[0], values[-1]) == (0.995, 0.005)

@@ -3,7 +3,7 @@
 import csv
 import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +15,14 @@ from torch.nn import functional as F
 
 from sigmascope import diagnosis, networks, records, sources, survey
 from sigmascope.diagnosis.trainability import TrainabilityModel, fit_trainability, trainability
-from sigmascope.diagnosis.trainability.model import default_model
+from sigmascope.diagnosis.trainability.model import Kept, default_model
 from sigmascope.gate import Refusal
 from sigmascope.probes.samples import as_tensor, prepared
 from sigmascope.records import Estimate, Reading
 from tests.models_zoo import MODELS, call
 from tests.sampling import some
 
-TABLE = Path(__file__).parents[4] / "benchmarks/trainability.csv"
+TABLE = Path(__file__).parents[3] / "benchmarks/trainability.csv"
 OTHERS = TABLE.with_name("trainability_others.csv")  # of the second generator
 HELD_OUT, UNSEEN = 10_000, 30_000  # seeds of the networks that nothing was fitted to
 
@@ -128,28 +128,30 @@ def test_every_model_of_the_zoo_has_a_probability(name):
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
 
 
-def test_what_cannot_be_probed_is_said(digits):
-    empty = records.Profile(())
-    frozen = mlp(2).requires_grad_(False)
-    options = {"targets": digits.targets, "loss": F.cross_entropy}
-    for model, given, why in (
-        (mlp(2), {}, "no targets and loss"),
-        (frozen, options, "require gradients"),
-    ):
-        measured = diagnosis.trainability.foretold(empty, model, digits.inputs, **given)
-        assert diagnosis.trainability.probability(measured) is None
-        assert why in measured.skipped[0].why
-
-
-def test_what_there_is_no_time_for_is_said_and_not_guessed(digits):
-    data = {"targets": digits.targets, "loss": F.cross_entropy}
+@pytest.mark.parametrize(
+    ("trained", "task", "more", "why"),
+    [
+        (True, False, {}, "no targets and loss"),
+        (False, True, {}, "require gradients"),
+        (True, True, {"budget": 1e-3}, "from which nothing is foretold: allow more, `--budget 1mi"),
+    ],
+)
+def test_what_cannot_be_probed_or_in_no_time_is_said_and_not_guessed(
+    digits, trained, task, more, why
+):
+    given = {"targets": digits.targets, "loss": F.cross_entropy} if task else {}
+    model = mlp(2).requires_grad_(trained)
     measured = diagnosis.trainability.foretold(
-        records.Profile(()), mlp(2), digits.inputs, **data, budget=1e-3
+        records.Profile(()), model, digits.inputs, **given, **more
     )
     assert diagnosis.trainability.probability(measured) is None
     (gap,) = measured.skipped
     assert gap.what == "probability of fitting"
-    assert "from which nothing is foretold: allow more, `--budget 1min`" in gap.why
+    assert why in gap.why
+
+
+def test_a_budget_that_is_enough_changes_nothing(digits):
+    data = {"targets": digits.targets, "loss": F.cross_entropy}
     with pytest.raises(Refusal, match="`budget` must be seconds above 0"):
         trainability(mlp(2), digits.inputs, **data, budget=0)
     enough = trainability(mlp(2), digits.inputs, **data, budget=300)
@@ -180,12 +182,11 @@ def test_fitting_by_hand_recovers_a_known_rule():
 
 
 def test_a_model_is_written_and_read(tmp_path):
-    kept = default_model()
-    kept.save(tmp_path / "again.json")
-    assert TrainabilityModel.read(tmp_path / "again.json") == kept
-    assert set(json.loads((tmp_path / "again.json").read_text())) == {
-        *("names", "slopes", "offset", "draws", "trained", "fits")
-    }
+    file = tmp_path / "again.json"
+    default_model().save(file)
+    assert TrainabilityModel.read(file) == default_model()
+    fields = {"names", "slopes", "offset", "draws", "trained", "fits"}
+    assert set(json.loads(file.read_text())) == fields
 
 
 @pytest.mark.parametrize("fits", [[], [True], [True, True], [True, False, True]])
@@ -228,3 +229,32 @@ def test_a_probability_is_the_logistic_function_of_its_features():
     assert by.probability({"a": 100.0, "b": 0.0}).value == 0.995
     assert by.probability({"a": -100.0, "b": 0.0}).value == 0.005
     assert by.probability({"a": -1e6, "b": 0.0}).value == 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers(Kept):
+    names: tuple[str, ...]
+    rows: tuple[tuple[float, ...], ...]
+    trained: int
+
+
+@dataclass(frozen=True, slots=True)
+class Others(Kept):
+    rows: tuple[float, ...]
+    names: tuple[str, ...]
+
+
+KEPT = Numbers(("a", "b"), ((0.1, 2.0), (1 / 3, -0.0)), 7)
+
+
+def test_it_comes_back_and_is_written_over_its_own_kind_only(tmp_path):
+    file, letter = tmp_path / "numbers.json", tmp_path / "letter.txt"
+    letter.write_text("dear")
+    for _ in range(2):
+        KEPT.save(file)
+    for other, place in ((Others((1.0,), ("a",)), file), (KEPT, letter)):
+        with pytest.raises(Refusal):
+            other.save(place)
+    assert Numbers.read(file) == KEPT
+    assert file.read_text().splitlines()[1] == ' "names": ["a", "b"],'
+    assert letter.read_text() == "dear"

@@ -4,7 +4,14 @@ import math
 
 import pytest
 
-from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, log_odds, windows
+from sigmascope.diagnosis.trainability.curves import (
+    Curve,
+    EarlyTraining,
+    log_odds,
+    shape_of,
+    windows,
+)
+from sigmascope.gate import Refusal
 
 
 def curve(losses, rate=0.1, told=0.5, right=None):
@@ -19,17 +26,16 @@ def test_progress_needs_both_scale_and_telling():
     assert Curve(0.1, (), (), (), False).progress < -10
 
 
-def test_how_far_it_came_is_the_loss_that_is_gone():
-    assert curve([4.0, 2.0, 1.0, 6.0]).reached(4.0) == (0.0, 0.5, 0.75, 0.0)
-
-
-def test_of_classes_the_right_answers_count():
-    assert curve([4.0, 1.0], right=(0.1, 0.2)).reached(4.0) == (0.1, 0.2)
-
-
-@pytest.mark.parametrize("constant", [0.0, -1.0, math.inf])
-def test_without_a_loss_to_compare_with_it_is_what_is_told(constant):
-    assert curve([4.0, 1.0], told=0.3).reached(constant) == (0.3, 0.3)
+@pytest.mark.parametrize(
+    ("losses", "right", "constant", "reached"),
+    [
+        ([4.0, 2.0, 1.0, 6.0], None, 4.0, (0.0, 0.5, 0.75, 0.0)),  # the loss that is gone
+        ([4.0, 1.0], (0.1, 0.2), 4.0, (0.1, 0.2)),  # of classes the right answers count
+        *(([4.0, 1.0], None, c, (0.5, 0.5)) for c in (0.0, -1.0, math.inf)),  # what is told
+    ],
+)
+def test_how_far_it_came(losses, right, constant, reached):
+    assert curve(losses, right=right).reached(constant) == reached
 
 
 def test_features_are_those_of_the_best_curve():
@@ -82,3 +88,36 @@ def test_the_largest_rate_that_has_not_forgotten_the_targets_goes_on():
         log_odds(0.3, 0.005) + log_odds(0.3, 0.02) + 0.45 * math.log10(0.1)
     )
     assert Curve(0.1, (), (), (), False).promise < values.promise
+
+
+def test_a_power_law_has_its_power_for_a_trend():
+    shape = shape_of([3 * t**-0.4 for t in range(1, 101)], constant=2.0)
+    assert shape.trend == pytest.approx(-0.4)
+    assert shape.before == pytest.approx(-0.4)
+    assert shape.noise == pytest.approx(0, abs=1e-9)
+    assert shape.level == pytest.approx(math.log(1.5 * 95.5**-0.4), abs=1e-3)
+    assert shape.steps == 100
+
+
+def test_noise_is_the_spread_about_the_trend_and_halves_are_told_apart():
+    shape = shape_of([math.exp(0.1 * (-1) ** t) for t in range(100)], constant=1.0)
+    assert shape.noise == pytest.approx(0.1, rel=0.01)
+    assert shape.trend == pytest.approx(0, abs=0.05)
+    shape = shape_of([1.0] * 50 + [math.exp(-0.1 * t) for t in range(50)], constant=1.0)
+    assert shape.before == pytest.approx(0)
+    assert shape.trend < -1
+
+
+def test_steep_falls_wear_off():
+    steep = shape_of([math.exp(-0.1 * t) for t in range(60)], constant=1.0)
+    near, far = steep.drift(0.1), steep.drift(3.0)
+    assert far[1] == pytest.approx(30 * near[1])
+    assert abs(far[2]) < 12 * abs(near[2])
+    assert all(
+        later >= sooner for sooner, later in zip(steep.spread(0.1), steep.spread(3.0), strict=True)
+    )
+
+
+def test_too_few_are_refused():
+    with pytest.raises(Refusal, match="at least 8 finite losses, got 6 of 8"):
+        shape_of([1.0, math.nan, 1.0, 1.0, math.inf, 1.0, 1.0, 1.0], constant=1.0)
