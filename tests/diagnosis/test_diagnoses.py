@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import sigmascope as ss
 from sigmascope.gate import Refusal
+from tests.models_zoo import Net
 
 G = torch.Generator().manual_seed(0)
 X = torch.randn(200, 6, generator=G)
@@ -35,6 +36,11 @@ def test_a_healthy_program_is_left_in_peace():
     assert found.profile.about["training"] == found.settings
 
 
+ZERO = lambda ps: torch.optim.Adam(ps, lr=0.0)
+LAST = lambda ps: torch.optim.SGD([*ps][-2:], 0.1)
+FOREIGN = torch.optim.Adam(network().parameters(), 0.01)
+
+
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
@@ -45,47 +51,29 @@ def test_a_healthy_program_is_left_in_peace():
         ({"data": (X, Y + 2)}, "unfit-targets"),
         ({"loss": "nll_loss"}, "raw-output"),
         ({"data": (X, torch.zeros(200, dtype=torch.long))}, "single-target"),
+        # settings of the optimizer, which may stand beside others
+        ({"optimizer": "adam", "lr": 0.01, "weight_decay": 3.0}, ["strong-weight-decay"]),
+        ({"optimizer": LAST, "lr": None}, ["untrained-weights"]),
+        ({"optimizer": FOREIGN, "lr": None}, ["foreign-optimizer"]),
+        ({"clip": 1e-6, "epochs": 40}, ["strong-clipping"]),
+        ({"lr": 0.0}, ["rate-too-low"]),
+        ({"optimizer": ZERO, "lr": None, "epochs": 40}, ["rate-too-low"]),
     ],
 )
-def test_one_fault_is_the_first_cause(change, cause):
+def test_one_fault_is_the_first_cause_or_is_found(change, cause):
+    epochs = 20 if isinstance(cause, str) else 10
     whole = {"model": network(), "data": (X, Y), "loss": "cross_entropy", "optimizer": "sgd",
-             "lr": 0.1, "batch": 20, "epochs": 20}  # fmt: skip
+             "lr": 0.1, "batch": 20, "epochs": epochs}  # fmt: skip
     found = ss.diagnose({**whole, **change})
-    assert found.causes[0].name == cause, found.findings
-
-
-@pytest.mark.parametrize(
-    ("change", "cause"),
-    [
-        ({"optimizer": "adam", "lr": 0.01, "weight_decay": 3.0}, "strong-weight-decay"),
-        ({"optimizer": lambda ps: torch.optim.SGD([*ps][-2:], 0.1), "lr": None},
-         "untrained-weights"),
-        ({"optimizer": torch.optim.Adam(network().parameters(), 0.01), "lr": None},
-         "foreign-optimizer"),
-        ({"optimizer": "sgd", "lr": 0.1, "clip": 1e-6, "epochs": 40}, "strong-clipping"),
-        ({"lr": 0.0}, "rate-too-low"),
-        ({"optimizer": lambda ps: torch.optim.Adam(ps, lr=0.0), "lr": None, "epochs": 40},
-         "rate-too-low"),
-    ],
-)  # fmt: skip
-def test_settings_of_the_optimizer(change, cause):
-    whole = {"model": network(), "data": (X, Y), "loss": "cross_entropy", "optimizer": "sgd",
-             "lr": 0.1, "batch": 20, "epochs": 10, **change}  # fmt: skip
-    found = ss.diagnose(whole)
-    assert cause in [f.name for f in found.findings], found.findings
+    if isinstance(cause, str):
+        assert found.causes[0].name == cause, found.findings
+    else:
+        assert {*cause} <= {f.name for f in found.findings}, found.findings
 
 
 def test_steps_that_do_not_work():
-    class Held(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = network()
-
-        @torch.no_grad()
-        def forward(self, x):
-            return self.inner(x)
-
-    for model, batch in ((Held(), 20), (network(nn.BatchNorm1d(3)), 1)):
+    held = Net(torch.no_grad()(lambda self, x: self.inner(x)), inner=network())
+    for model, batch in ((held, 20), (network(nn.BatchNorm1d(3)), 1)):
         found = ss.diagnose(model, (X, Y), loss="cross_entropy", optimizer="adam", batch_size=batch)
         said = {f.name: f.severity for f in found.causes}
         assert said.get("failing-training") == "error", found.findings
@@ -120,34 +108,22 @@ def test_everything_is_left_as_found():
 
 
 def test_a_model_that_draws_leaves_random_states():
-    class Noisy(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.body, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
-
-        def forward(self, x):
-            z = self.body(x)
-            return self.head(z + torch.randn_like(z))
-
-    model, before = Noisy(), torch.random.get_rng_state()
+    noisy = lambda self, x: self.head((z := self.body(x)) + torch.randn_like(z))
+    model, before = (
+        Net(noisy, body=nn.Linear(6, 8), head=nn.Linear(8, 3)),
+        torch.random.get_rng_state(),
+    )
     ss.diagnose(model, (X, Y), optimizer="adam", lr=0.01, epochs=1, fit=False)
     assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_the_weights_of_a_loss_are_not_trained_and_that_is_said():
-    class Own(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.centres = nn.Parameter(torch.ones(3))
-
-        def forward(self, output, targets):
-            return F.cross_entropy(output * self.centres, targets)
-
+    weighed = lambda self, out, y: F.cross_entropy(out * self.centres, y)
+    own = Net(weighed, centres=nn.Parameter(torch.ones(3)))
     how = {"optimizer": "adam", "lr": 0.01, "epochs": 1, "fit": False}
-    found = ss.diagnose(network(), (X, Y), loss=Own(), **how)
-    assert [s.what for s in found.profile.skipped if s.site == "(loss)"] == [
-        "training of the loss's own weights"
-    ]
+    found = ss.diagnose(network(), (X, Y), loss=own, **how)
+    (gap,) = [s for s in found.profile.skipped if s.site == "(loss)"]
+    assert gap.what == "training of the loss's own weights"
     found = ss.diagnose(network(), (X, Y), loss=nn.CrossEntropyLoss(), **how)
     assert not [s for s in found.profile.skipped if s.site == "(loss)"]
 
@@ -206,11 +182,8 @@ def test_cures_are_tried_on_the_program_that_was_diagnosed():
     assert differences(before, fingerprint(model=found.program.model)) == []
     assert [(c.name, c.after) for c in tried] == [(c.name, c.after) for c in again] != []
     assert {c.cause for c in tried} <= {f.name for f in found.findings}
-
-
-def test_time_for_cures_is_kept():
-    cures = probabilities(samples=64).cures(samples=64, budget=1e-4)
-    assert (cures.tried, [*cures.declined]) == ((), ["all cures"])
+    none = found.cures(samples=64, budget=1e-4)
+    assert (none.tried, [*none.declined]) == ((), ["all cures"])
 
 
 def test_a_diagnosis_is_sent_without_its_program_and_refuses_cures_then():

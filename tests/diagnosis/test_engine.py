@@ -41,64 +41,58 @@ def made(name, severity="warning"):
     return Finding(name, "here", severity, (), "It is so.", "Somebody 2000", ())
 
 
-def test_consequences_follow_their_cause_and_raise_it():
-    found = grouped([
-        made("loud-output"),
-        made("exploding-signal", "error"),
-        made("weight-scale"),
-        made("frozen-layer"),
-    ])  # fmt: skip
-    assert [f.name for f in found] == [
-        "weight-scale",
-        "exploding-signal",
-        "loud-output",
-        "frozen-layer",
-    ]
-    assert [f.severity for f in found] == ["error", "error", "warning", "warning"]
-    assert [f.follows for f in found] == ["", "weight-scale", "weight-scale", ""]
-
-
-def test_without_the_cause_a_consequence_stands_alone():
-    (one,) = grouped([made("exploding-signal", "error")])
-    assert not one.follows
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (  # consequences follow their cause and raise it
+            "loud-output, exploding-signal error, weight-scale, frozen-layer",
+            "weight-scale error, exploding-signal error < weight-scale, "
+            "loud-output warning < weight-scale, frozen-layer warning",
+        ),
+        # without the cause a consequence stands alone
+        ("exploding-signal error", "exploding-signal error"),
+        ("no-progress error", "no-progress error"),
+        # no progress is laid to the likeliest cause, which a note is not
+        (
+            "no-progress error, frozen-layer",
+            "frozen-layer error, no-progress error < frozen-layer",
+        ),
+        ("frozen-layer note, no-progress", "no-progress warning, frozen-layer note"),
+        # another optimizer is no cause beside an option that is too strong
+        (
+            "other-optimizer, strong-weight-decay",
+            "strong-weight-decay warning, other-optimizer warning < strong-weight-decay",
+        ),
+        # a cut is blamed before layers without activation
+        (
+            "linear-layers, no-gradient, no-progress error",
+            "no-gradient error, no-progress error < no-gradient, linear-layers warning",
+        ),
+        # the group with the worst finding comes first, whatever its cause says of itself
+        (
+            "alike-inputs, exploding-signal error, weight-scale",
+            "weight-scale error, exploding-signal error < weight-scale, alike-inputs warning",
+        ),
+        # answers that are read are not why training is stuck
+        (
+            "later-inputs-seen error, double-softmax, stuck",
+            "later-inputs-seen error, double-softmax warning, stuck warning < double-softmax",
+        ),
+        ("later-inputs-seen error, stuck", "later-inputs-seen error, stuck warning"),
+    ],
+)
+def test_findings_stand_under_their_cause(given, told):
+    found = grouped(made(*each.split()) for each in given.split(", "))
+    words = (f"{f.name} {f.severity}" + f" < {f.follows}" * bool(f.follows) for f in found)
+    assert ", ".join(words) == told
 
 
 def test_causes_of_causes_are_followed_to_the_end():
-    found = grouped([
-        made("directional-gradient-vanishing", "error"),
-        made("rank-collapse", "error"),
-        made("sigmoid-stack"),
-        made("unscaled-inputs"),
-    ])  # fmt: skip
-    assert found[0].name == "unscaled-inputs"
-    assert found[0].severity == "error"
+    names = ("directional-gradient-vanishing", "rank-collapse")
+    more = (made("sigmoid-stack"), made("unscaled-inputs"))
+    found = grouped([*(made(name, "error") for name in names), *more])
+    assert (found[0].name, found[0].severity) == ("unscaled-inputs", "error")
     assert {f.follows for f in found[1:]} <= {"unscaled-inputs", ""}
-
-
-def test_no_progress_is_laid_to_the_likeliest_cause():
-    found = grouped([made("no-progress", "error"), made("frozen-layer")])
-    assert [(f.name, f.follows) for f in found] == [
-        ("frozen-layer", ""),
-        ("no-progress", "frozen-layer"),
-    ]
-    assert grouped([made("no-progress", "error")])[0].follows == ""
-
-
-def test_another_optimizer_is_no_cause_beside_an_option_that_is_too_strong():
-    found = grouped([made("other-optimizer"), made("strong-weight-decay")])
-    assert [(f.name, f.follows) for f in found] == [
-        ("strong-weight-decay", ""),
-        ("other-optimizer", "strong-weight-decay"),
-    ]
-
-
-def test_a_cut_is_blamed_before_layers_without_activation():
-    found = grouped([made("linear-layers"), made("no-gradient"), made("no-progress", "error")])
-    assert [(f.name, f.severity) for f in found] == [
-        ("no-gradient", "error"),
-        ("no-progress", "error"),
-        ("linear-layers", "warning"),
-    ]
 
 
 def test_nothing_brings_itself_in_a_circle():
@@ -122,28 +116,3 @@ def test_users_kinds_take_their_place():
         ("noisy-sensor", ""),
         ("unscaled-inputs", "noisy-sensor"),
     ]
-
-
-def test_the_group_with_the_worst_finding_comes_first():
-    """Whatever its cause says of itself, and however deep the causes of others are."""
-    found = grouped([
-        made("alike-inputs"),
-        made("exploding-signal", "error"),
-        made("weight-scale"),
-    ])  # fmt: skip
-    assert [f.name for f in found] == ["weight-scale", "exploding-signal", "alike-inputs"]
-
-
-def test_a_note_is_not_why_nothing_is_learned():
-    note, no_progress = made("frozen-layer", "note"), made("no-progress", "warning")
-    assert {f.name: (f.severity, f.follows) for f in grouped([note, no_progress])} == {
-        "no-progress": ("warning", ""),
-        "frozen-layer": ("note", ""),
-    }
-
-
-def test_answers_that_are_read_are_not_why_training_is_stuck():
-    leak, stuck = made("later-inputs-seen", "error"), made("stuck")
-    found = {f.name: f for f in grouped([leak, made("double-softmax"), stuck])}
-    assert found["stuck"].follows == "double-softmax"
-    assert grouped([leak, stuck])[1].follows == ""

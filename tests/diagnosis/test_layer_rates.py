@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from sigmascope import networks, sources
 from sigmascope.diagnosis import layer_rates
 from sigmascope.gate import Refusal
+from tests.models_zoo import Net
 
 
 def task(scale=1.0):
@@ -32,17 +33,13 @@ def losses(groups, model, x, y, steps=60):
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
-def test_the_loss_falls(scale):
+def test_the_loss_falls_at_first_at_every_step_of_half_the_share(scale):
     model, x, y = task(scale)
     groups = layer_rates(model, x, targets=y, loss=F.mse_loss)
     assert [g["name"] for g in groups] == ["hidden.0.linear", "hidden.1.linear", "readout"]
     seen = losses(groups, model, x, y)
     assert max(seen) == seen[0]
     assert seen[-1] < 0.3 * seen[0]
-
-
-@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
-def test_half_of_the_fastest_share_goes_down_at_first(scale):
     model, x, y = task(scale)
     seen = losses(layer_rates(model, x, targets=y, loss=F.mse_loss, share=0.5), model, x, y, 5)
     assert seen == sorted(seen, reverse=True)
@@ -54,9 +51,8 @@ def test_uneven_layers_learn_faster_than_at_one_safe_rate():
     for one in (False, True):
         model, x, y = task(10.0)
         groups = layer_rates(model, x, targets=y, loss=F.mse_loss)
-        if one:
-            for g in groups:
-                g["lr"] = min(h["lr"] for h in layer_rates(model, x, targets=y, loss=F.mse_loss))
+        least = min(g["lr"] for g in groups)
+        groups = [{**g, "lr": least} for g in groups] if one else groups
         end.append(losses(groups, model, x, y)[-1])
     assert end[0] < 0.8 * end[1]
 
@@ -102,17 +98,10 @@ def test_every_weight_has_the_rate_of_its_own_module():
 
 
 def test_samples_are_first_unless_they_are_said_to_be_second():
-    class Second(nn.Module):
-        def __init__(self, net):
-            super().__init__()
-            self.net = net
-
-        def forward(self, x):
-            return self.net(x.mT).mT
-
     model, x, _ = task()
+    second = Net(lambda self, x: self.net(x.mT).mT, net=model)
     plain = layer_rates(model, x)
-    turned = layer_rates(Second(model), x.mT.contiguous(), batch_dim=1)
+    turned = layer_rates(second, x.mT.contiguous(), batch_dim=1)
     assert [g["lr"] for g in turned] == pytest.approx([g["lr"] for g in plain], rel=1e-9)
 
 
