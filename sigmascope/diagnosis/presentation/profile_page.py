@@ -12,7 +12,6 @@ from sigmascope import quantities as q
 from sigmascope.diagnosis.presentation.summaries import (
     COLUMNS,
     LEFT,
-    Chance,
     chances,
     coverage,
     depths,
@@ -251,12 +250,17 @@ def pieces(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Html]:
     if seen.unseen:
         unseen = prose(f"Not looked at: {'; '.join(seen.unseen)}.")
         found.append(element("p", unseen, class_="empty unseen"))
+    odds = []
+    for chance in chances(profile):
+        value, high = chance.estimate.value, chance.estimate.high
+        tone = "good" if value >= 0.5 else "error" if high < 0.5 else "warning"
+        odds.append(tile(chance.name, compact(value, digits=2), f"chance {tone}", chance.says))
     at = {place: site for site, place in reversed(depth.items())}
     at |= {layer.depth: layer.site for layer in profile.layers}
     return {
         "model": joined([about.get("name", about.get("model", "Profile"))]),
         "coverage": joined([seen.says]),
-        "chances": joined(map(_chance, chances(profile))),
+        "chances": joined(odds),
         "tiles": joined(_tiles(profile, findings)),
         "headline": joined([headline(findings) if findings else ""]),
         "cards": joined(found),
@@ -286,12 +290,6 @@ def _way(finding: Finding, place: int, depth: Mapping[str, int], drawn: Sequence
     seen = first.view in drawn and first.site in depth if first else finding.site in depth
     words = {"type": "button", "class_": "button", "data_finding": str(place)}
     return element("button", "Show in the curves", **words) if seen else None
-
-
-def _chance(found: Chance) -> Html:
-    value, high = found.estimate.value, found.estimate.high
-    tone = "good" if value >= 0.5 else "error" if high < 0.5 else "warning"
-    return tile(found.name, compact(value, digits=2), f"chance {tone}", found.says)
 
 
 def _tiles(profile: Profile, findings: tuple[Finding, ...]) -> Iterator[Html]:

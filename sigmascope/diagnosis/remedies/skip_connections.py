@@ -139,7 +139,15 @@ def multiply(model: nn.Module, found: list[Branch], factor: float) -> None:
 
 def _segments(model: nn.Module, batch: Batch) -> Iterator[tuple[nn.Module, list[str]]]:
     """Parents, with the names of consecutive children that make a block of equal shapes."""
-    shapes = _shapes(model, batch)
+    # shapes that modules called once, tensor in and tensor out, read and wrote
+    shapes: dict[nn.Module, tuple[Any, Any]] = {}
+
+    def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        plain = len(inputs) == 1 and all(isinstance(t, Tensor) for t in (*inputs, output))
+        once = plain and module not in shapes
+        shapes[module] = (tuple(inputs[0].shape), tuple(output.shape)) if once else (None, None)
+
+    hooked(model, batch, model.modules(), keep)
     called = {c.module for c in calls(model, batch)}
     taken: set[nn.Module] = set()
     for parent in model.modules():
@@ -165,19 +173,6 @@ def _keeps(first: nn.Module, last: nn.Module, shapes: dict[nn.Module, tuple[Any,
     if first not in shapes or last not in shapes:
         return False
     return shapes[first][0] == shapes[last][1] and shapes[first][0] is not None
-
-
-def _shapes(model: nn.Module, batch: Batch) -> dict[nn.Module, tuple[Any, Any]]:
-    """Shapes that modules called once, tensor in and tensor out, read and wrote."""
-    seen: dict[nn.Module, tuple[Any, Any]] = {}
-
-    def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        plain = len(inputs) == 1 and all(isinstance(t, Tensor) for t in (*inputs, output))
-        once = plain and module not in seen
-        seen[module] = (tuple(inputs[0].shape), tuple(output.shape)) if once else (None, None)
-
-    hooked(model, batch, model.modules(), keep)
-    return seen
 
 
 # ------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -27,15 +28,9 @@ OTHERS = TABLE.with_name("trainability_others.csv")  # of the second generator
 HELD_OUT, UNSEEN = 10_000, 30_000  # seeds of the networks that nothing was fitted to
 
 
-@pytest.fixture(scope="module")
-def table():
-    with TABLE.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-@pytest.fixture(scope="module")
-def others():
-    with OTHERS.open(encoding="utf-8", newline="") as file:
+@cache
+def rows_of(table):
+    with table.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -60,9 +55,9 @@ def features(row):
     return {name: float(row[name]) for name in ("progress", "reached", "underway")}
 
 
-def test_the_kept_coefficients_are_those_of_the_kept_tables(table, others):
-    rows = [r for r in table if int(r["seed"]) < HELD_OUT]
-    rows += [r for r in others if int(r["seed"]) < UNSEEN]
+def test_the_kept_coefficients_are_those_of_the_kept_tables():
+    rows = [r for r in rows_of(TABLE) if int(r["seed"]) < HELD_OUT]
+    rows += [r for r in rows_of(OTHERS) if int(r["seed"]) < UNSEEN]
     fits = [float(r["score"]) >= 0.5 for r in rows]
     again = fit_trainability([features(r) for r in rows], fits, says="half")
     kept = default_model()
@@ -71,8 +66,8 @@ def test_the_kept_coefficients_are_those_of_the_kept_tables(table, others):
     assert again.offset == pytest.approx(kept.offset, rel=1e-3)
 
 
-def test_it_ranks_networks_that_it_was_not_fitted_to(table):
-    rows = [r for r in table if int(r["seed"]) >= HELD_OUT]
+def test_it_ranks_networks_that_it_was_not_fitted_to():
+    rows = [r for r in rows_of(TABLE) if int(r["seed"]) >= HELD_OUT]
     assert len(rows) >= 600
     assert len({r["family"] for r in rows}) >= 4
     assert {r["data"] for r in rows} == {"digits", "fashion-mnist", "regression"}
@@ -84,9 +79,9 @@ def test_it_ranks_networks_that_it_was_not_fitted_to(table):
     assert roc_auc_score(fits[creeping], chance[creeping]) >= 0.95
 
 
-def test_it_ranks_networks_of_families_tasks_and_faults_of_another_generator(others):
-    rows = [r for r in others if int(r["seed"]) >= UNSEEN]
-    fitted = {r["family"] for r in others if int(r["seed"]) < UNSEEN}
+def test_it_ranks_networks_of_families_tasks_and_faults_of_another_generator():
+    rows = [r for r in rows_of(OTHERS) if int(r["seed"]) >= UNSEEN]
+    fitted = {r["family"] for r in rows_of(OTHERS) if int(r["seed"]) < UNSEEN}
     assert len(rows) == 395  # 95 of them alone gave 0.986, and could not tell the calibration
     assert len({r["family"] for r in rows} - fitted) == 9
     assert not {r["family"] for r in rows} & fitted
