@@ -42,7 +42,8 @@ def judge(
     if learns(profile):
         found = [borne(f, known.get(f.name)) for f in found]
     elif (chance := probability(profile)) is not None and not heard_elsewhere(profile):
-        # what is not proven is an error only where fitting is surely out of the question
+        # what is not proven is an error only where fitting is surely out of the question, which
+        # copies cannot tell of what was heard elsewhere
         surely, likely = (chance.estimate.high < limit for limit in (SURE, EVEN))
         others = any(f.severity != "note" for f in found)
         for i, f in enumerate(found):
