@@ -4,7 +4,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice, repeat
@@ -21,7 +21,7 @@ from sigmascope.gate import Refusal, RowFile
 from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import apart, called
-from sigmascope.probes.samples import IGNORED, Batch, require_finite_targets
+from sigmascope.probes.samples import IGNORED, require_finite_targets
 from sigmascope.records import Estimate, Shown
 from sigmascope.survey.profiling import Progress
 from sigmascope.theory import jacot2023
@@ -89,7 +89,10 @@ def settle(
     optimizer = torch.optim.Adam(parameters, lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps, eta_min=1e-6)
     cost = torch.zeros(())
-    with _flushing():
+    # denormal numbers count as zero: weights that vanish would make every product slow
+    flushed = float(torch.tensor(1e-310, dtype=torch.float64) * 1) == 0  # torch does not tell
+    torch.set_flush_denormal(True)
+    try:
         for chosen in islice(_batches(len(inputs), batch_size, generator), steps):
             x, y = inputs[chosen], targets[chosen]
             optimizer.zero_grad()
@@ -105,6 +108,8 @@ def settle(
             cost.backward()
             optimizer.step()
             schedule.step()
+    finally:
+        torch.set_flush_denormal(flushed)
     if not bool(cost.isfinite()):
         raise Refusal(
             f"The cost must stay finite, got {cost.item()} after {steps} steps. Lower the rate, or "
@@ -123,17 +128,6 @@ def _batches(
         while True:
             order = torch.randperm(count, generator=generator)
             yield from (order[i : i + size] for i in range(0, count - size + 1, size))
-
-
-@contextmanager
-def _flushing() -> Iterator[None]:
-    """Denormal numbers count as zero: weights that vanish would make every product slow."""
-    before = float(torch.tensor(1e-310, dtype=torch.float64) * 1) == 0  # torch does not tell
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(before)
 
 
 # ------------------------------------------------------------------------------
@@ -183,41 +177,29 @@ def fit_of(subject: Subject, targets: Tensor) -> Fit:
     require_finite_targets(targets)
     output = subject.output.detach().cpu()
     targets = targets.detach().cpu()
-    if targets.is_floating_point():
-        rows = targets.reshape(len(targets), -1) if targets.ndim else targets
-        return _of_values(subject.batch, output.reshape(len(output), -1), rows)
-    return _of_classes(output, targets)
-
-
-def _of_classes(output: Tensor, targets: Tensor) -> Fit:
-    if output.ndim != 2 or targets.shape != output.shape[:1] or targets.is_complex():
-        raise _unlike(targets, output)
-    output, targets = output[targets != IGNORED], targets[targets != IGNORED].long()
-    bad = targets[(targets < 0) | (targets >= output.shape[1])]
-    if len(bad) or not len(targets):
-        raise Refusal(
-            f"`targets` must be classes from 0 to {output.shape[1] - 1}, for there are "
-            f"{output.shape[1]} outputs, got {int(bad[0]) if len(bad) else IGNORED}. Renumber "
-            "them, or widen the last layer."
+    if not targets.is_floating_point():
+        if output.ndim != 2 or targets.shape != output.shape[:1] or targets.is_complex():
+            raise _unlike(targets, output)
+        output, targets = output[targets != IGNORED], targets[targets != IGNORED].long()
+        bad = targets[(targets < 0) | (targets >= output.shape[1])]
+        if len(bad) or not len(targets):
+            raise Refusal(
+                f"`targets` must be classes from 0 to {output.shape[1] - 1}, for there are "
+                f"{output.shape[1]} outputs, got {int(bad[0]) if len(bad) else IGNORED}. Renumber "
+                "them, or widen the last layer."
+            )
+        wrong = float((output.argmax(1) != targets).double().mean())
+        common = float(targets.flatten().bincount().max()) / len(targets)
+        if common == 1:
+            raise Refusal("Targets must differ, got one class. Pass samples of several classes.")
+        share = wrong / (1 - common)
+        fits = share < FITS
+        words = (
+            f"it {'fits' if fits else 'does not fit'} ({1 - wrong:.1%} of the samples are right)"
         )
-    wrong = float((output.argmax(1) != targets).double().mean())
-    common = float(targets.flatten().bincount().max()) / len(targets)
-    if common == 1:
-        raise Refusal("Targets must differ, got one class. Pass samples of several classes.")
-    share = wrong / (1 - common)
-    fits = share < FITS
-    words = f"it {'fits' if fits else 'does not fit'} ({1 - wrong:.1%} of the samples are right)"
-    return Fit(Estimate.exactly(share, how="errors beside the best constant"), fits, words)
-
-
-def _unlike(targets: Tensor, output: Tensor) -> Refusal:
-    return Refusal(
-        f"`targets` must be values in the shape of the output {tuple(output.shape)}, or one class "
-        f"a row, got {targets.dtype} of shape {tuple(targets.shape)}. Pass those of these samples."
-    )
-
-
-def _of_values(batch: Batch, output: Tensor, targets: Tensor) -> Fit:
+        return Fit(Estimate.exactly(share, how="errors beside the best constant"), fits, words)
+    output = output.reshape(len(output), -1)
+    targets = targets.reshape(len(targets), -1) if targets.ndim else targets
     if output.shape != targets.shape:
         raise _unlike(targets, output)
     scale = max(float(targets.abs().max()), float(output.abs().max())) or 1.0  # squares overflow
@@ -230,13 +212,21 @@ def _of_values(batch: Batch, output: Tensor, targets: Tensor) -> Fit:
     left = f"{share:.1%} of the variance is left"
     if share < FITS:
         return Fit(estimate, True, f"it fits ({left})")
-    if not isinstance(batch, Tensor):
+    if not isinstance(subject.batch, Tensor):
         return Fit(estimate, False, f"it does not fit ({left})")
-    predicted = predictable(batch.flatten(1).double().cpu()[:MOST_RESIDUALS], rest[:MOST_RESIDUALS])
+    x = subject.batch.flatten(1).double().cpu()
+    predicted = predictable(x[:MOST_RESIDUALS], rest[:MOST_RESIDUALS])
     if predicted < PREDICTED:
         return Fit(estimate, True, f"it fits up to what looks like noise ({left})")
     words = f"it does not fit ({left}, and the inputs predict {predicted:.0%} of that)"
     return Fit(estimate, False, words)
+
+
+def _unlike(targets: Tensor, output: Tensor) -> Refusal:
+    return Refusal(
+        f"`targets` must be values in the shape of the output {tuple(output.shape)}, or one class "
+        f"a row, got {targets.dtype} of shape {tuple(targets.shape)}. Pass those of these samples."
+    )
 
 
 def predictable(x: Float64[Tensor, "n d"], rest: Float64[Tensor, "n c"]) -> float:
@@ -514,7 +504,12 @@ def depth_sweep(
                 network.update(name.encode() + t.contiguous().cpu().numpy().tobytes())
             of = recipe | {"network": network.hexdigest()[:16]}
             kept = files.enter_context(RowFile(Path(file), kind="sweep", recipe=of))
-        known = {} if kept is None else {_place(one): one for one in map(_network, kept.rows)}
+        known: dict[Place, Trained] = {}
+        for row in () if kept is None else kept.rows:
+            row |= {key: tuple(row[key]) for key in ("rank", "dimension")}
+            row["coordinates"] = tuple(map(tuple, row["coordinates"]))
+            one = Trained(**row)
+            known[_place(one)] = one
         todo = [one for one in wanted if one not in known]
         tell = progress or (lambda *_: None)
         tell("training", len(wanted) - len(todo), len(wanted))
@@ -540,12 +535,6 @@ def _fresh(factory: Factory, depth: int, seed: int) -> nn.Module:
 
 def _place(network: Trained) -> Place:
     return network.depth, network.ridge, network.seed
-
-
-def _network(row: dict[str, Any]) -> Trained:
-    row |= {key: tuple(row[key]) for key in ("rank", "dimension")}
-    row["coordinates"] = tuple(map(tuple, row["coordinates"]))
-    return Trained(**row)
 
 
 def _trained(factory: Factory, x: Tensor, y: Tensor, recipe: Recipe, place: Place) -> Trained:

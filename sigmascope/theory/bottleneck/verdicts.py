@@ -1,7 +1,6 @@
 """Which inner dimension a network learned, and whether it is that of its task."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -97,7 +96,21 @@ def bottleneck(
     subject = Subject(model, batch, targets, batch_dim=batch_dim, generator=generator)
     jacobians = subject.jacobians
     rank = inner_dimension(jacobians.sigma, mixtures=jacobians.mixtures)
-    passed = _passed(subject)
+    if not subject.calls:
+        raise Refusal(
+            "The model must call its layers on the batch, one at a time, got none that it calls. "
+            "Measure the module that does."
+        )
+    # directions of what each hidden layer writes on the batch, around its mean
+    passed: list[Evidence] = []
+    for site, both in subject.preactivations.items():
+        X = both.samples
+        if site == subject.calls[-1].site or X is None or not bool(X.isfinite().all()):
+            continue
+        s = torch.linalg.svdvals(X.double() - X.double().mean(0))
+        if len(s) and float(s[0]) > 0:
+            written = counted(s / s[0], PASSES, "directions relative to the largest")
+            passed.append(Evidence("written rank", site, written, "directions passed on"))
     by = f"by {jacobians.by}" + (
         f", {jacobians.mixtures} random mixtures of the outputs" if jacobians.mixtures else ""
     )
@@ -111,7 +124,23 @@ def bottleneck(
             evidence.append(Evidence("relative weight rank", site, relative, "on any input"))
     stack = subject.stack
     if isinstance(stack, Stack) and isinstance(subject.batch, Tensor):
-        evidence += _of_stack(stack, subject.batch)
+        points = [stack.at(x) for x in subject.batch.flatten(1).double().cpu()[:POINTS]]
+        trace = middle_half([sum(jacot2023.ntk_trace(p)) / stack.depth for p in points])
+        words = "narrowness of the minimum; several times as large where the rank is too small"
+        evidence.append(Evidence(q.NTK_TRACE_PER_LAYER, "(network)", trace, words))
+        spectra = [torch.linalg.svdvals(p.jacobian) for p in points]
+        costs = [jacot2023.least_norm(s[s > 0], stack.depth) for s in spectra if s[0] > 0]
+        if costs:
+            gap = stack.weight_norm - max(costs)
+            excess = Estimate.rounded(gap, ulps=1e4)
+            words = (
+                f"of a squared norm of {stack.weight_norm:.4g}, beyond the least for the Jacobian"
+            )
+            evidence.append(Evidence("smallest norm excess", "(network)", excess, words))
+        defect = Estimate.rounded(stack.balance_defect(), ulps=1e4)
+        evidence.append(
+            Evidence(q.BALANCE_DEFECT, "(network)", defect, "zero at a minimum with a penalty")
+        )
     if kernel:
         g = generator or torch.Generator().manual_seed(0)
         ends = extreme_eigenvalues(
@@ -135,43 +164,6 @@ def bottleneck(
         words += f"; the narrowest of its layers ({where}) pass on {narrow.estimate.value:.0f}"
     says = f"{words}; {why}."
     return Bottleneck(rank, layers, kind, tuple(evidence), says)
-
-
-def _passed(subject: Subject) -> list[Evidence]:
-    """Directions of what each hidden layer writes on the batch, around its mean."""
-    found: list[Evidence] = []
-    if not subject.calls:
-        raise Refusal(
-            "The model must call its layers on the batch, one at a time, got none that it calls. "
-            "Measure the module that does."
-        )
-    last = subject.calls[-1].site
-    for site, both in subject.preactivations.items():
-        X = both.samples
-        if site == last or X is None or not bool(X.isfinite().all()):
-            continue
-        rows = X.double() - X.double().mean(0)
-        s = torch.linalg.svdvals(rows)
-        if len(s) and float(s[0]) > 0:
-            rank = counted(s / s[0], PASSES, "directions relative to the largest")
-            found.append(Evidence("written rank", site, rank, "directions passed on"))
-    return found
-
-
-def _of_stack(stack: Stack, batch: Tensor) -> Iterator[Evidence]:
-    points = [stack.at(x) for x in batch.flatten(1).double().cpu()[:POINTS]]
-    trace = middle_half([sum(jacot2023.ntk_trace(p)) / stack.depth for p in points])
-    words = "narrowness of the minimum; several times as large where the rank is too small"
-    yield Evidence(q.NTK_TRACE_PER_LAYER, "(network)", trace, words)
-    spectra = [torch.linalg.svdvals(p.jacobian) for p in points]
-    costs = [jacot2023.least_norm(s[s > 0], stack.depth) for s in spectra if s[0] > 0]
-    if costs:
-        gap = stack.weight_norm - max(costs)
-        excess = Estimate.rounded(gap, ulps=1e4)
-        words = f"of a squared norm of {stack.weight_norm:.4g}, beyond the least for the Jacobian"
-        yield Evidence("smallest norm excess", "(network)", excess, words)
-    defect = Estimate.rounded(stack.balance_defect(), ulps=1e4)
-    yield Evidence(q.BALANCE_DEFECT, "(network)", defect, "zero at a minimum with a penalty")
 
 
 def _kind(

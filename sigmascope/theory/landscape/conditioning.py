@@ -209,12 +209,35 @@ def what_if(
     alone = skip is not None and activation is None and 0 in rhos
     found = [] if alone else [measure(model, says=AS_IT_IS, rho=0.0)]
     if activation is not None:
-        model = _reactivated(model, activation)
+        model = duplicate(model)
+        places = [
+            (parent, name)
+            for parent in model.modules()
+            for name, child in parent._modules.items()  # a module used twice has two places
+            if child is not None and is_activation(child)
+        ]
+        if not places:
+            raise Refusal(
+                "`activation` needs activations that are modules, got a model without any. Use "
+                "nn.ReLU and its like instead of functions, or change the model's own code."
+            )
+        for parent, name in places:
+            setattr(parent, name, activation_layer(activation) or nn.Identity())
         found += [measure(model, says=f"with {activation}", rho=0.0)] if skip is None else []
     if skip is None:
         return tuple(found)
     names = [skip] if isinstance(skip, str) else list(skip)
-    ends = [_ends(model, name) for name in names]
+    modules, ends = dict(model.named_modules()), []
+    for name in names:
+        first, *others = name.split(":")
+        last = others[0] if others else first
+        if len(others) > 1 or not {first, last} <= modules.keys() - {""}:
+            known = ", ".join(list(modules)[1:13])
+            raise Refusal(
+                f"`skip` must name one module, or two as first:last, got {name!r}. There are "
+                f"{known}{', …' if len(modules) > 13 else ''}."
+            )
+        ends.append((modules[first], modules[last]))
     kind = AS_IT_IS if activation is None else f"with {activation}"
     also = "" if activation is None else f", {activation}"
     for rho in rhos:
@@ -253,34 +276,3 @@ def skipping(first: nn.Module, last: nn.Module, rho: float) -> Iterator[list[Ten
         hooks.callback(first.register_forward_pre_hook(remember).remove)
         hooks.callback(last.register_forward_hook(add).remove)
         yield seen
-
-
-def _ends(model: nn.Module, skip: str) -> tuple[nn.Module, nn.Module]:
-    modules = dict(model.named_modules())
-    names = skip.split(":") if ":" in skip else [skip, skip]
-    unknown = [n for n in names if n not in modules or not n]
-    if unknown or len(names) != 2:
-        known = ", ".join(list(modules)[1:13])
-        raise Refusal(
-            f"`skip` must name one module, or two as first:last, got {skip!r}. There are {known}"
-            f"{', …' if len(modules) > 13 else ''}."
-        )
-    return modules[names[0]], modules[names[1]]
-
-
-def _reactivated(model: nn.Module, activation: Activation) -> nn.Module:
-    changed = duplicate(model)
-    places = [
-        (parent, name)
-        for parent in changed.modules()
-        for name, child in parent._modules.items()  # a module used twice has two places
-        if child is not None and is_activation(child)
-    ]
-    if not places:
-        raise Refusal(
-            "`activation` needs activations that are modules, got a model without any. Use nn.ReLU "
-            "and its like instead of functions, or change the model's own code."
-        )
-    for parent, name in places:
-        setattr(parent, name, activation_layer(activation) or nn.Identity())
-    return changed

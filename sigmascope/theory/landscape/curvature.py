@@ -23,7 +23,7 @@ from sigmascope.linalg.krylov import (
     symmetric_moments,
 )
 from sigmascope.probes import Subject
-from sigmascope.probes.curvature import Curvature, SelfCheck
+from sigmascope.probes.curvature import SelfCheck
 from sigmascope.probes.samples import SQUARED, Batch, Loss, loss_name
 from sigmascope.records import Estimate, Shown
 
@@ -158,78 +158,66 @@ def curvature(
         curved = subject.curvature(kind, layers=block)
         site = WHOLE if block is None else block[0]
         with curved.held():
-            parts.append(_Bending(curved, asked, tolerance, steps, samples, generator).bend(site))
+            n = curved.operator.shape[0]
+            # the run that the ends are read off, and that takes what is large out of the trace
+            whole = n <= SMALL
+            top, bottom = "top" in asked, "bottom" in asked
+            first = krylov_space(
+                curved.operator,
+                steps=n if whole else min(MOST if tolerance else steps, n),
+                tolerance=0.0 if whole else tolerance or 0.0,
+                sides="both" if top == bottom else "top" if top else "bottom",
+                ends=top or bottom or "density" in asked,
+                moments=bool(asked & {"trace", "frobenius"}),
+                towards=curved.gradient,
+                generator=generator,
+            )
+            ends = extreme_eigenvalues(first) if asked & {"top", "bottom"} else None
+            operator = curved.operator
+            trace, frobenius, drawn = None, None, 0
+            if asked & {"trace", "frobenius"} and tolerance is not None:
+                trace, frobenius, drawn = moments_within(
+                    operator,
+                    within=first,
+                    tolerance=tolerance,
+                    most=MOST,
+                    generator=generator,
+                )
+            elif asked & {"trace", "frobenius"}:
+                rest = 4 * samples
+                trace, frobenius = symmetric_moments(
+                    operator, within=first, samples=rest, generator=generator
+                )
+                drawn = 0 if first.complete else rest // 2 * 2 + rest
+            density, spent = None, 0
+            if "density" in asked:
+                starts = 0 if first.complete else samples
+                reach = min(steps, n)
+                spaces = [
+                    krylov_space(operator, steps=reach, generator=generator) for _ in range(starts)
+                ]
+                density, spent = spectral_density(spaces or [first]), reach * starts
+            values = first.ritz()[0]
+            floor = FLAT * max(abs(values[0].item()), abs(values[-1].item()))
+            above = None
+            if density:
+                under = density.below(floor)
+                above = Estimate(
+                    1 - under.value, 1 - under.high, 1 - under.low, under.how, under.risk
+                )
+            parts.append(
+                Bend(
+                    site,
+                    n,
+                    ends.top[0] if ends and "top" in asked else None,
+                    ends.bottom[0] if ends and "bottom" in asked else None,
+                    trace if "trace" in asked else None,
+                    frobenius if "frobenius" in asked else None,
+                    above,
+                    density.below(-floor) if density else None,
+                    density,
+                    first.steps + drawn + spent,
+                )
+            )
     check = subject.self_check if "check" in asked else None
     return Bends(kind, tuple(parts), check, loss_name(loss, targets))
-
-
-@dataclass(slots=True)
-class _Bending:
-    """One matrix, and how much is to be spent on it."""
-
-    curved: Curvature
-    asked: frozenset[str]
-    tolerance: float | None
-    steps: int
-    samples: int
-    generator: torch.Generator
-
-    def bend(self, site: str) -> Bend:
-        """What is asked for."""
-        n = self.curved.operator.shape[0]
-        # the run that the ends are read off, and that takes what is large out of the trace
-        whole = n <= SMALL
-        top, bottom = "top" in self.asked, "bottom" in self.asked
-        first = krylov_space(
-            self.curved.operator,
-            steps=n if whole else min(MOST if self.tolerance else self.steps, n),
-            tolerance=0.0 if whole else self.tolerance or 0.0,
-            sides="both" if top == bottom else "top" if top else "bottom",
-            ends=top or bottom or "density" in self.asked,
-            moments=bool(self.asked & {"trace", "frobenius"}),
-            towards=self.curved.gradient,
-            generator=self.generator,
-        )
-        ends = extreme_eigenvalues(first) if self.asked & {"top", "bottom"} else None
-        operator = self.curved.operator
-        trace, frobenius, drawn = None, None, 0
-        if self.asked & {"trace", "frobenius"} and self.tolerance is not None:
-            trace, frobenius, drawn = moments_within(
-                operator,
-                within=first,
-                tolerance=self.tolerance,
-                most=MOST,
-                generator=self.generator,
-            )
-        elif self.asked & {"trace", "frobenius"}:
-            samples = 4 * self.samples
-            trace, frobenius = symmetric_moments(
-                operator, within=first, samples=samples, generator=self.generator
-            )
-            drawn = 0 if first.complete else samples // 2 * 2 + samples
-        density, spent = None, 0
-        if "density" in self.asked:
-            starts = 0 if first.complete else self.samples
-            steps = min(self.steps, n)
-            spaces = [
-                krylov_space(operator, steps=steps, generator=self.generator) for _ in range(starts)
-            ]
-            density, spent = spectral_density(spaces or [first]), steps * starts
-        values = first.ritz()[0]
-        floor = FLAT * max(abs(values[0].item()), abs(values[-1].item()))
-        above = None
-        if density:
-            rest = density.below(floor)
-            above = Estimate(1 - rest.value, 1 - rest.high, 1 - rest.low, rest.how, rest.risk)
-        return Bend(
-            site,
-            n,
-            ends.top[0] if ends and "top" in self.asked else None,
-            ends.bottom[0] if ends and "bottom" in self.asked else None,
-            trace if "trace" in self.asked else None,
-            frobenius if "frobenius" in self.asked else None,
-            above,
-            density.below(-floor) if density else None,
-            density,
-            first.steps + drawn + spent,
-        )

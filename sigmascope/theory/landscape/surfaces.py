@@ -87,7 +87,22 @@ def loss_surface(
         names = ("random direction", "another random direction")
         says = "two random directions, scaled row by row"
     elif plane == "hessian":
-        (first, second), names = _of_the_hessian(subject, generator)
+        curved = subject.curvature("hessian")
+        ends = extreme_eigenvalues(
+            curved.operator, tolerance=1e-4, towards=curved.gradient, generator=generator
+        )
+        owned = dict(model.named_parameters())
+        parts = [owned[name].detach() for name in curved.parameters]
+        size = torch.cat([p.double().flatten() for p in parts]).norm()
+
+        def split(v: Tensor) -> Direction:
+            pieces = (size * v[:, 0]).split([p.numel() for p in parts])
+            each = zip(curved.parameters, parts, pieces, strict=True)
+            return {name: piece.reshape(p.shape).to(p) for name, p, piece in each}
+
+        first, second = split(ends.above), split(ends.below)
+        most, least = ends.top[0].value, ends.bottom[0].value
+        names = (f"curvature {most:.4g}", f"curvature {least:.4g}")
         says = "the directions of the largest and of the smallest curvature"
     else:
         raise Refusal(f"`plane` must be random or hessian, got {plane!r}.")
@@ -168,26 +183,6 @@ def _random(model: nn.Module, generator: torch.Generator | None) -> Direction:
     if not found:
         raise Refusal("There must be weights that are trained, got none with a gradient.")
     return found
-
-
-def _of_the_hessian(
-    subject: Subject, generator: torch.Generator | None
-) -> tuple[tuple[Direction, Direction], tuple[str, str]]:
-    curved = subject.curvature("hessian")
-    ends = extreme_eigenvalues(
-        curved.operator, tolerance=1e-4, towards=curved.gradient, generator=generator
-    )
-    owned = dict(subject.model.named_parameters())
-    parts = [owned[name].detach() for name in curved.parameters]
-    size = torch.cat([p.double().flatten() for p in parts]).norm()
-
-    def split(v: Tensor) -> Direction:
-        pieces = (size * v[:, 0]).split([p.numel() for p in parts])
-        each = zip(curved.parameters, parts, pieces, strict=True)
-        return {name: piece.reshape(p.shape).to(p) for name, p, piece in each}
-
-    names = (f"curvature {e.value:.4g}" for e in (ends.top[0], ends.bottom[0]))
-    return (split(ends.above), split(ends.below)), (next(names), next(names))
 
 
 # ------------------------------------------------------------------------------

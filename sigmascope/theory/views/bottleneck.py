@@ -78,28 +78,6 @@ POINTS = 64  # samples whose Jacobian is read
 
 def bottleneck_items(subject: Subject) -> Iterator[Item]:
     """Ranks of weights, representations and Jacobians, and what the norm leaves unexplained."""
-    yield from _weights(subject)
-    yield from _representations(subject)
-    yield from _jacobians(subject)
-    yield from _stack(subject)
-
-
-def counted(s: Spectrum | Tensor, threshold: float, how: str) -> Estimate:
-    """How many singular values are above a threshold; the interval moves it by a factor of two.
-
-    Where the interval is one number, the spectrum has a gap there.
-
-    Args:
-        s: Singular values.
-        threshold: What they are compared with.
-        how: What that is, in words.
-    """
-    sigma = s.sigma if isinstance(s, Spectrum) else s
-    low, value, high = (int((sigma > t).sum()) for t in (2 * threshold, threshold, threshold / 2))
-    return Estimate(value, low, high, f"{how} above {threshold:g}, interval for half and twice it")
-
-
-def _weights(subject: Subject) -> Iterator[Item]:
     for weight, s in subject.weight_spectra:
         rank = counted(s, THRESHOLD, "singular values")
         yield Reading(weight.site, q.WEIGHT_RANK, rank, NAME, weight.form)
@@ -108,9 +86,6 @@ def _weights(subject: Subject) -> Iterator[Item]:
         off = float(((sigma[:k] - 1).square().sum() + sigma[k:].square().sum()).sqrt())
         distance = Estimate.rounded(off, ulps=64 * len(sigma))
         yield Reading(weight.site, q.ISOMETRY_DISTANCE, distance, NAME, weight.form)
-
-
-def _representations(subject: Subject) -> Iterator[Item]:
     before: Tensor | None = None
     for site, both in subject.activations.items():
         rows = both.samples
@@ -133,27 +108,22 @@ def _representations(subject: Subject) -> Iterator[Item]:
             angle = Estimate.rounded(math.acos(min(max(cosine, -1.0), 1.0)), ulps=1e6)
             yield Reading(site, q.KERNEL_ANGLE, angle, NAME)
         before = kernel
-
-
-def _jacobians(subject: Subject) -> Iterator[Item]:
-    """Dimensions that the function uses, over the samples."""
+    # dimensions that the function uses, over the samples
     try:
         found = subject.jacobians
     except Refusal as reason:
         yield Skipped("(network)", q.JACOBIAN_RANK, str(reason))
-        return
-    site = "(network)"
-    used = inner_dimension(found.sigma, mixtures=found.mixtures)
-    yield Reading(site, q.INNER_DIMENSION, used, NAME)
-    spectra = [s[s > RELATIVE * s[0]] for s in found.sigma if len(s) and float(s[0]) > 0]
-    if spectra:
-        yield Reading(site, q.JACOBIAN_RANK, middle_half([float(len(s)) for s in spectra]), NAME)
-        volumes = middle_half([float(s.log().sum()) for s in spectra])
-        yield Reading(site, q.JACOBIAN_LOG_PSEUDO_DETERMINANT, volumes, NAME)
-
-
-def _stack(subject: Subject) -> Iterator[Item]:
-    """What only a plain stack of layers has: its tangent kernel by layer, balance, norm excess."""
+    else:
+        used = inner_dimension(found.sigma, mixtures=found.mixtures)
+        yield Reading("(network)", q.INNER_DIMENSION, used, NAME)
+        spectra = [s[s > RELATIVE * s[0]] for s in found.sigma if len(s) and float(s[0]) > 0]
+        if spectra:
+            yield Reading(
+                "(network)", q.JACOBIAN_RANK, middle_half([float(len(s)) for s in spectra]), NAME
+            )
+            volumes = middle_half([float(s.log().sum()) for s in spectra])
+            yield Reading("(network)", q.JACOBIAN_LOG_PSEUDO_DETERMINANT, volumes, NAME)
+    # what only a plain stack of layers has: its tangent kernel by layer, balance, norm excess
     stack = subject.stack
     if isinstance(stack, str):
         yield Skipped("(network)", "norm excess and balance", stack)
@@ -168,13 +138,27 @@ def _stack(subject: Subject) -> Iterator[Item]:
         if len(s):
             excess.append(stack.weight_norm - jacot2023.least_norm(s, stack.depth))
             traces.append(sum(jacot2023.ntk_trace(point)))
-    site = "(network)"
     if excess:
-        yield Reading(site, q.NORM_EXCESS, middle_half(excess), NAME)
+        yield Reading("(network)", q.NORM_EXCESS, middle_half(excess), NAME)
         per_layer = [t / stack.depth for t in traces]
-        yield Reading(site, q.NTK_TRACE_PER_LAYER, middle_half(per_layer), NAME)
+        yield Reading("(network)", q.NTK_TRACE_PER_LAYER, middle_half(per_layer), NAME)
     defect = Estimate.rounded(stack.balance_defect(), ulps=1e4)
-    yield Reading(site, q.BALANCE_DEFECT, defect, NAME)
+    yield Reading("(network)", q.BALANCE_DEFECT, defect, NAME)
+
+
+def counted(s: Spectrum | Tensor, threshold: float, how: str) -> Estimate:
+    """How many singular values are above a threshold; the interval moves it by a factor of two.
+
+    Where the interval is one number, the spectrum has a gap there.
+
+    Args:
+        s: Singular values.
+        threshold: What they are compared with.
+        how: What that is, in words.
+    """
+    sigma = s.sigma if isinstance(s, Spectrum) else s
+    low, value, high = (int((sigma > t).sum()) for t in (2 * threshold, threshold, threshold / 2))
+    return Estimate(value, low, high, f"{how} above {threshold:g}, interval for half and twice it")
 
 
 def middle_half(values: list[float]) -> Estimate:
