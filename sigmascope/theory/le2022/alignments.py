@@ -111,12 +111,18 @@ def _layer(
         above = torch.cat([_slabs(p, parameters) for p in _above(inside)], dim=1)
         under = torch.cat([_slabs(p, parameters) for p in _below(inside)], dim=1)
         balance = above @ above.mT - under @ under.mT
+    # entries that one unit that is read has in one row
+    copies = [
+        _slabs(p, parameters).shape[1] // p.frame.counts[0]
+        for p in read
+        if p.tensor in names and p.frame is not None
+    ]
     return InnerLayer(
         " + ".join(p.tensor for p in written),
         outer,
         inner,
         balance,
-        max((_copies(p, parameters) for p in read if p.tensor in names), default=1),
+        max(copies, default=1),
     )
 
 
@@ -128,12 +134,6 @@ def _inside(family: Symmetry, names: set[str]) -> bool:
 
 def _slabs(part: Part, parameters: Tensors) -> Tensor:
     return part.slabs(parameters[part.tensor]).double().cpu()
-
-
-def _copies(part: Part, parameters: Tensors) -> int:
-    """Entries that one unit that is read has in one row."""
-    assert part.frame is not None
-    return _slabs(part, parameters).shape[1] // part.frame.counts[0]
 
 
 ROUNDINGS = 8  # of a scalar product and of a squared cosine
@@ -312,7 +312,17 @@ def linear_pairs(subject: Subject) -> Iterator[tuple[str, str, Pair]]:
             continue
         if Passed.ACTIVATION in family.passed:  # linear on this batch, where no unit is off
             continue
-        below, above = (_sides(family, parameters, side) for side in (-1, 1))
+        # of what comes in and goes out; nothing where the factors are not all one
+        below, above = (
+            [
+                p.slabs(parameters[p.tensor].detach()).double().cpu()
+                for p in family.parts
+                if p.factor * sign > 0
+            ]
+            if all(abs(p.factor) == 1 for p in family.parts if p.factor * sign > 0)
+            else []
+            for sign in (-1, 1)
+        )
         if below and above:
             yield _names(family, -1), _names(family, 1), Pair.joined(below, above)
 
@@ -320,14 +330,6 @@ def linear_pairs(subject: Subject) -> Iterator[tuple[str, str, Pair]]:
 def _names(family: Symmetry, sign: int) -> str:
     parts = [p for p in family.parts if p.factor * sign > 0 and p.side != "entries"]
     return " + ".join(dict.fromkeys(p.tensor for p in parts))
-
-
-def _sides(family: Symmetry, parameters: Tensors, sign: int) -> list[Tensor]:
-    """Of what comes in (-1) or goes out (+1); nothing where the factors are not all one."""
-    parts = [p for p in family.parts if p.factor * sign > 0]
-    if any(abs(p.factor) != 1 for p in parts):
-        return []
-    return [p.slabs(parameters[p.tensor].detach()).double().cpu() for p in parts]
 
 
 @final

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Bool, Shaped
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
@@ -123,18 +122,17 @@ class Fixed:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Sides:
-    """Every row, column and entry of the parameters that has an unknown."""
+def families(shadows: Shadows) -> tuple[list[Symmetry], list[Fixed]]:
+    """What the equations of a run leave free, and what they do not.
 
-    unknown: NDArray[np.int64]
-    part: NDArray[np.int64]
-    index: NDArray[np.int64]
-    names: list[tuple[str, Any, Frame | None]]
-
-
-def _sides(shadows: Shadows) -> _Sides:
-    unknown, part, index, names = [], [], [], []
+    Args:
+        shadows: After the run.
+    """
+    unknowns = shadows.unknowns
+    expressed = unknowns.solve()
+    # every row, column and entry of the parameters that has an unknown
+    unknown, part, index = ([np.zeros(0, np.int64)] for _ in range(3))
+    names: list[tuple[str, Any, Frame | None]] = []
     for frame in shadows.frames.values():
         for side, first, count in (
             ("rows", frame.rows, frame.counts[0]),
@@ -150,19 +148,7 @@ def _sides(shadows: Shadows) -> _Sides:
         part.append(np.full(size, len(names)))
         index.append(np.arange(size))
         names.append((owner.name, "entries", None))
-    join = lambda many: np.concatenate([np.zeros(0, np.int64), *many])
-    return _Sides(join(unknown), join(part), join(index), names)
-
-
-def families(shadows: Shadows) -> tuple[list[Symmetry], list[Fixed]]:
-    """What the equations of a run leave free, and what they do not.
-
-    Args:
-        shadows: After the run.
-    """
-    unknowns = shadows.unknowns
-    expressed = unknowns.solve()
-    sides = _sides(shadows)
+    sizes = np.bincount(np.concatenate(part))
     resolved = [unknowns.root(i) for i in range(len(unknowns))]
     roots = np.array([r for r, _ in resolved])
     factors = np.array([f for _, f in resolved])
@@ -173,70 +159,45 @@ def families(shadows: Shadows) -> tuple[list[Symmetry], list[Fixed]]:
         np.add.at(made, roots, each)
     passed = np.zeros(len(unknowns), np.uint64)
     np.bitwise_or.at(passed, roots, unknowns.passed)
-    marks = made, passed
-    members, fixed = _members(unknowns, sides, roots, factors, expressed)
+    # what every free root multiplies (part, place in it, factor); and how much of each part is
+    # fixed, with why
+    members: dict[int, list[tuple[int, int, float]]] = {}
+    fixed: dict[tuple[int, str], int] = {}
+    whole = (np.concatenate(many).tolist() for many in (unknown, part, index))
+    for one, p, i in zip(*whole, strict=True):
+        root, factor = int(roots[one]), float(factors[one])
+        why = unknowns.pinned(root)
+        if why is not None:
+            fixed[p, why] = fixed.get((p, why), 0) + 1
+            continue
+        for free, share in expressed.get(root, {root: 1.0}).items():
+            members.setdefault(free, []).append((p, i, factor * share))
     tangled = {r for e in expressed.values() for r in e}
     alike: dict[Any, list[int]] = {}
     for root, places in members.items():
         shape = tuple(sorted((p, f) for p, _, f in places))
         alike.setdefault(shape, []).append(root)
         if root in tangled:  # its scale is tied to two others: no mixing goes unnoticed
-            marks[0][root] = root
-    found = [_symmetry(unknowns, roots_of, members, marks, sides) for roots_of in alike.values()]
-    whys: list[Fixed] = []
-    sizes = np.bincount(sides.part)
-    for (part, why), count in fixed.items():
-        name, side, _ = sides.names[part]
-        whys.append(Fixed(name, side, count, int(sizes[part]), why))
+            made[root] = root
+    # roots that multiply the same share of the same parts are the units of one family
+    found: list[Symmetry] = []
+    for units in alike.values():
+        kinds = sorted({(p, f) for p, _, f in members[units[0]]})
+        lead = next((f for p, f in kinds if names[p][1] == "columns"), kinds[0][1])
+        parts: list[Part] = []
+        for p, f in sorted(kinds, key=lambda k: (k[1] * lead < 0, k)):
+            name, side, frame = names[p]
+            places = np.array([[i for q, i, g in members[r] if (q, g) == (p, f)] for r in units])
+            every = places.shape == (sizes[p], 1) and bool((np.diff(places[:, 0]) == 1).all())
+            parts.append(Part(name, side, places, f * math.copysign(1, lead), frame, every))
+        blocks = np.unique(made[units], return_inverse=True)[1]
+        kind = Passed(int(np.bitwise_or.reduce(passed[units])))
+        found.append(Symmetry(tuple(parts), blocks, kind, max(map(unknowns.slack, units))))
+    whys = [
+        Fixed(names[p][0], names[p][1], count, int(sizes[p]), why)
+        for (p, why), count in fixed.items()
+    ]
     return found, whys
-
-
-Members = dict[int, list[tuple[int, int, float]]]  # by root: part, place in it, factor
-
-
-def _members(
-    unknowns: Any,
-    sides: _Sides,
-    roots: NDArray[np.int64],
-    factors: NDArray[np.float64],
-    expressed: Mapping[int, Mapping[int, float]],
-) -> tuple[Members, dict[tuple[int, str], int]]:
-    """What every free root multiplies; and how much of each part is fixed, with why."""
-    members: Members = {}
-    fixed: dict[tuple[int, str], int] = {}
-    for at, unknown in enumerate(sides.unknown.tolist()):
-        root, factor = int(roots[unknown]), float(factors[unknown])
-        why = unknowns.pinned(root)
-        if why is not None:
-            key = (int(sides.part[at]), why)
-            fixed[key] = fixed.get(key, 0) + 1
-            continue
-        for free, share in expressed.get(root, {root: 1.0}).items():
-            place = (int(sides.part[at]), int(sides.index[at]), factor * share)
-            members.setdefault(free, []).append(place)
-    return members, fixed
-
-
-def _symmetry(
-    unknowns: Any,
-    roots: list[int],
-    members: Members,
-    marks: tuple[NDArray[np.uint64], NDArray[np.uint64]],
-    sides: _Sides,
-) -> Symmetry:
-    kinds = sorted({(p, f) for p, _, f in members[roots[0]]})
-    parts = []
-    sizes = np.bincount(sides.part)
-    lead = next((f for p, f in kinds if sides.names[p][1] == "columns"), kinds[0][1])
-    for p, f in sorted(kinds, key=lambda k: (k[1] * lead < 0, k)):
-        name, side, frame = sides.names[p]
-        index = np.array([[i for q, i, g in members[r] if (q, g) == (p, f)] for r in roots])
-        whole = index.shape == (sizes[p], 1) and bool((np.diff(index[:, 0]) == 1).all())
-        parts.append(Part(name, side, index, f * math.copysign(1, lead), frame, whole))
-    passed = int(np.bitwise_or.reduce(marks[1][roots]))
-    blocks = np.unique(marks[0][roots], return_inverse=True)[1]
-    slack = max(unknowns.slack(r) for r in roots)
-    return Symmetry(tuple(parts), blocks, Passed(passed), slack)
 
 
 # ------------------------------------------------------------------------------

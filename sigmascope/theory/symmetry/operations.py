@@ -194,8 +194,17 @@ def convolution(shadows: Shadows, arguments: Arguments, out: Tensor) -> None:
     if frame is None:
         if transposed:
             shadows.pin(weight, "a transposed convolution")  # its outputs are not its rows
-        gains = None if transposed else shadows.of(weight)
-        found = _filtered(shadows, channels, gains, groups, out.shape[1])
+        gains, count = None if transposed else shadows.of(weight), out.shape[1]
+        parts: list[Tensor] = []
+        if channels is not None:
+            each = joined(shadows, channels.reshape(groups, -1), (1,), "a fixed kernel mixes it")
+            parts.append(each.expand(groups, count // groups).reshape(count))
+        if gains is not None:
+            axes = list(range(1, gains.ndim))
+            parts.append(joined(shadows, gains, axes, "a kernel of parts").flatten())
+        found = parts[0] if parts else None
+        if len(parts) == 2:
+            found = shadows.derived((1.0, parts[0]), (1.0, parts[1]))
     else:
         sides = [first + np.arange(n) for first, n in zip(frame.firsts, frame.counts, strict=True)]
         outer, inner = reversed(sides) if transposed else sides
@@ -208,22 +217,6 @@ def convolution(shadows: Shadows, arguments: Arguments, out: Tensor) -> None:
         found = _biased(shadows, torch.Size((out.shape[1],)), found, bias)
     spread = None if found is None else found.reshape(1, -1, *[1] * (out.ndim - 2))
     shadows.write(out, spread, _origin(shadows, x, weight))
-
-
-def _filtered(
-    shadows: Shadows, channels: Tensor | None, gains: Tensor | None, groups: int, count: int
-) -> Tensor | None:
-    """Channels through a kernel that is not a learnable parameter itself."""
-    parts: list[Tensor] = []
-    if channels is not None:
-        each = joined(shadows, channels.reshape(groups, -1), (1,), "a fixed kernel mixes it")
-        parts.append(each.expand(groups, count // groups).reshape(count))
-    if gains is not None:
-        others = list(range(1, gains.ndim))
-        parts.append(joined(shadows, gains, others, "a kernel of parts").flatten())
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    return shadows.derived((1.0, parts[0]), (1.0, parts[1]))
 
 
 def embedding(shadows: Shadows, arguments: Arguments, out: Tensor) -> None:

@@ -283,14 +283,25 @@ class Unknowns:
     def solve(self) -> dict[int, dict[int, float]]:
         """Substitute until nothing changes; what is left expresses some roots by others."""
         for _ in range(ROUNDS):
-            left = [s for s in self._sums if not self._settled(s)]
+            left: list[tuple[int, float, int, float, int]] = []
+            for equation in self._sums:
+                terms = self._terms(equation)
+                if len(terms) == 1:
+                    ends = (equation[2], equation[4], equation[0])
+                    known = (self._pinned.get(self.root(i)[0]) for i in ends)
+                    self.pin(np.array(list(terms)), next((k for k in known if k), "a constant"))
+                elif len(terms) == 2:
+                    (i, c), (j, d) = terms.items()
+                    self._join(i, j, -d / c)
+                elif terms:
+                    left.append(equation)
             if len(left) == len(self._sums):
                 break
             self._sums = left
         # roots by roots, by elimination of the equations with three free terms
         done: dict[int, dict[int, float]] = {}
         for equation in self._sums:
-            terms: dict[int, float] = {}
+            terms = {}
             for root, c in self._terms(equation).items():
                 for r, f in done.get(root, {root: 1.0}).items():
                     terms[r] = terms.get(r, 0.0) + c * f
@@ -311,17 +322,6 @@ class Unknowns:
             if root not in self._pinned:
                 terms[root] = terms.get(root, 0.0) + coefficient * factor
         return {r: c for r, c in terms.items() if c != 0.0}
-
-    def _settled(self, equation: tuple[int, float, int, float, int]) -> bool:
-        terms = self._terms(equation)
-        if len(terms) == 1:
-            whole, _, left, _, right = equation
-            known = (self._pinned.get(self.root(i)[0]) for i in (left, right, whole))
-            self.pin(np.array(list(terms)), next((k for k in known if k), "a constant"))
-        elif len(terms) == 2:
-            (i, c), (j, d) = terms.items()
-            self._join(i, j, -d / c)
-        return len(terms) < 3
 
 
 def _substituted(expression: dict[int, float], root: int, by: dict[int, float]) -> dict[int, float]:

@@ -77,10 +77,6 @@ def zero_sums(
 Rule = Callable[[SymbolicStep, list[Tensor], list[Sums | None]], list[Sums]]
 
 
-def _softmax(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
-    return [frozenset({frozenset({step.arguments[1] % values[0].ndim})})]
-
-
 def _layer_norm(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     x = values[0]
     axes = frozenset(range(x.ndim - len(step.arguments[1]), x.ndim))
@@ -152,10 +148,6 @@ def _permuted(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None])
     return [frozenset(frozenset(order[a] for a in axes) for axes in outs[0] or NONE)]
 
 
-def _expanded(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
-    return [_broadcast(outs[0] or NONE, tensor_of(step.out).shape, values[0])]
-
-
 def _product(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     """Gradients of a product: `G Bᵀ` and `Aᵀ G`; of what is added, `G` itself."""
     added = values[:-2]
@@ -181,13 +173,20 @@ def _embedding(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]
 
 ZERO_SUMS: Mapping[str, Rule] = MappingProxyType(
     {
-        **dict.fromkeys(("_softmax", "_safe_softmax", "_log_softmax"), _softmax),
+        **dict.fromkeys(
+            ("_softmax", "_safe_softmax", "_log_softmax"),
+            lambda step, values, outs: [
+                frozenset({frozenset({step.arguments[1] % values[0].ndim})})
+            ],
+        ),
         "native_layer_norm": _layer_norm,
         "native_batch_norm": _batch_norm,
         **dict.fromkeys(("add", "sub", "mul", "div", "clone", "_to_copy", "neg", "alias"), _same),
         **dict.fromkeys(("view", "_unsafe_view", "unsqueeze", "squeeze"), _reshaped),
         **dict.fromkeys(("t", "transpose", "permute"), _permuted),
-        "expand": _expanded,
+        "expand": lambda step, values, outs: [
+            _broadcast(outs[0] or NONE, tensor_of(step.out).shape, values[0])
+        ],
         **dict.fromkeys(("mm", "bmm", "addmm", "baddbmm"), _product),
         "convolution": _convolution,
         "embedding": _embedding,
@@ -270,8 +269,14 @@ class SymbolicTrace(DispatchMode):
             _moved(shadows, func, arguments, out)
         elif name in TURNS:
             return
-        elif func._schema.is_mutable or not _shares(arguments, out) or _recasts(func):
-            self._consumed(base, arguments, out)
+        else:
+            # a view, whose memory is that of what it was given, needs no rule, unless it reads the
+            # memory as another kind of number
+            given = {t.untyped_storage().data_ptr() for t in tensors(arguments)}
+            shares = all(t.untyped_storage().data_ptr() in given for t in tensors([out]))
+            recasts = base.startswith("view_as_") or "dtype" in func._overloadname
+            if func._schema.is_mutable or not shares or recasts:
+                self._consumed(base, arguments, out)
 
     def _consumed(self, name: str, arguments: list[Any], out: Any) -> None:
         unknown(self.shadows, arguments, out, WORDS.get(name, f"`{name}`"))
@@ -298,15 +303,3 @@ def _moved(shadows: Shadows, func: Any, arguments: list[Any], out: Tensor) -> No
     moved = func(*(swap(a) for a in arguments[: len(positional)]))
     written = out if isinstance(out, Tensor) else out[0]
     shadows.write(written, moved if isinstance(moved, Tensor) else moved[0])
-
-
-def _shares(arguments: list[Any], out: Any) -> bool:
-    """Whether an operation is a view: what it returns is memory of what it was given."""
-    given = {t.untyped_storage().data_ptr() for t in tensors(arguments)}
-    return all(t.untyped_storage().data_ptr() in given for t in tensors([out]))
-
-
-def _recasts(func: Any) -> bool:
-    """Whether a view reads the memory as another kind of number."""
-    name = func.overloadpacket.__name__
-    return name.startswith("view_as_") or "dtype" in func._overloadname

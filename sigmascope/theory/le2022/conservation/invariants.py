@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from sigmascope.theory.symmetry import Part, Passed, StepSums, StillSum, Symmetries, Symmetry
+from sigmascope.theory.symmetry import Passed, StepSums, StillSum, Symmetries, Symmetry
 
 SOURCE = "Le & Jegelka 2022"
 Kind = Literal["neuron", "pair", "matrix", "layer", "norm", "column sum", "no gradient"]
@@ -172,20 +172,18 @@ class Invariant:
 
 def claims(found: Symmetries) -> list[Invariant]:
     """What the symmetries of a forward pass make conserved, not yet measured."""
+    claimed: list[Invariant] = []
+    for what in found.scalings:
+        kind: Kind = "pair" if Passed.ACTIVATION in what.passed else "matrix"
+        if len({p.factor > 0 for p in what.parts}) == 1:
+            kind = "norm"
+        elif what.units == 1 and any(part.index.shape[1] > 1 for part in what.parts):
+            kind = "layer"  # of several units that have one scale
+        elif what.groups == what.units:
+            kind = "neuron"
+        claimed.append(Invariant(kind, what))
     sums = [Invariant("column sum" if s.axes else "no gradient", s) for s in found.sums]
-    return [*map(_scaling, found.scalings), *sums]
-
-
-def _scaling(what: Symmetry) -> Invariant:
-    if len({p.factor > 0 for p in what.parts}) == 1:
-        return Invariant("norm", what)
-    if what.units == 1:
-        # the only unit may be a layer of several that have one scale
-        several = any(part.index.shape[1] > 1 for part in what.parts)
-        return Invariant("layer" if several else "neuron", what)
-    if what.groups == what.units:
-        return Invariant("neuron", what)
-    return Invariant("pair" if Passed.ACTIVATION in what.passed else "matrix", what)
+    return claimed + sums
 
 
 # ------------------------------------------------------------------------------
@@ -222,10 +220,17 @@ def formula(invariant: Invariant) -> str:
         axes = f" summed over axes {list(what.axes)}" if what.axes else ", every entry"
         return f"{what.tensor}{axes}"
     if invariant.diagonal:
-        terms = [(p.factor, _square(p)) for p in what.parts]
-        return _signed(terms)
+        of = {"rows": "‖{}[u]‖²", "columns": "‖{}[:, u]‖²", "entries": "{}[u]²"}
+        return _signed([(p.factor, of[p.side].format(p.tensor)) for p in what.parts])
     names: dict[str, str] = {}
-    terms = [(p.factor, _gram(p, names)) for p in what.parts]
+    terms: list[tuple[float, str]] = []
+    for p in what.parts:
+        letter = {"rows": "W₁", "columns": "W₂", "entries": "b"}[p.side]
+        while names.get(letter, p.tensor) != p.tensor:
+            letter += "'"
+        names[letter] = p.tensor
+        square = f"{letter}ᵀ{letter}" if p.side == "columns" else f"{letter}{letter}ᵀ"
+        terms.append((p.factor, square))
     where = ", ".join(f"{letter} = {name}" for letter, name in names.items())
     return f"{_signed(terms)} with {where}"
 
@@ -237,21 +242,6 @@ def _signed(terms: list[tuple[float, str]]) -> str:
         size = "" if abs(factor) == 1 else f"{abs(factor):g} "
         words += f"{sign}{size}{term}"
     return words
-
-
-def _square(part: Part) -> str:
-    if part.side == "entries":
-        return f"{part.tensor}[u]²"
-    return f"‖{part.tensor}[{'u' if part.side == 'rows' else ':, u'}]‖²"
-
-
-def _gram(part: Part, names: dict[str, str]) -> str:
-    kind = {"rows": "W₁", "columns": "W₂", "entries": "b"}[part.side]
-    letter = kind
-    while names.get(letter, part.tensor) != part.tensor:
-        letter += "'"
-    names[letter] = part.tensor
-    return f"{letter}ᵀ{letter}" if part.side == "columns" else f"{letter}{letter}ᵀ"
 
 
 def reason(invariant: Invariant) -> str:

@@ -94,27 +94,8 @@ def advance(
     if friction == 0:
         shrink = (1 - rate * decay) ** (1 if linear else 2)
         account.expected = now * shrink + rate**2 * vv
-    else:
-        _advance_momentum(account, gradients, group, moved, vv)
-
-
-def _form(account: Account, left: Tensors, right: Tensors) -> Tensor:
-    """`<left, S right>`; zero for a sum, which is linear in the weights."""
-    if isinstance(account.invariant.what, StillSum):
-        return torch.zeros_like(account.expected)
-    return account.invariant.form(left, right)
-
-
-def _advance_momentum(
-    account: Account,
-    gradients: Tensors,
-    group: Group,
-    moved: Tensors,
-    vv: Tensor,
-) -> None:
-    """The same step where there is momentum: `<θ, S v>` goes along, and is kept too."""
-    rate, decay = float(group["lr"]), float(group["weight_decay"])
-    friction, now = float(group["momentum"]), account.expected
+        return
+    # where there is momentum, `<θ, S v>` goes along, and is kept too
     weight = 1 - float(group["dampening"]) if account.begun else 1.0
     account.begun = True
     along = friction * account.momentum + weight * decay * now  # <θ, S v₊>
@@ -125,11 +106,18 @@ def _advance_momentum(
         along_u = decay * now + friction * along
     else:
         uu, uv, along_u = vv, vv, along
-    if isinstance(account.invariant.what, StillSum):
+    if linear:
         account.expected, account.momentum = now - rate * along_u, along
-        return
-    account.expected = now - 2 * rate * along_u + rate**2 * uu
-    account.momentum = along - rate * uv
+    else:
+        account.expected = now - 2 * rate * along_u + rate**2 * uu
+        account.momentum = along - rate * uv
+
+
+def _form(account: Account, left: Tensors, right: Tensors) -> Tensor:
+    """`<left, S right>`; zero for a sum, which is linear in the weights."""
+    if isinstance(account.invariant.what, StillSum):
+        return torch.zeros_like(account.expected)
+    return account.invariant.form(left, right)
 
 
 # ------------------------------------------------------------------------------
@@ -189,25 +177,16 @@ class Drift(Bound, ByValue):
 
     def assumptions(self) -> tuple[Assumption, ...]:
         but = f" (but {self.declines})" if self.declines else ""
+        kept: bool | None = True
+        if self.invariant.kind == "pair":
+            # not kept where pairs broke while every unit on its own kept its balance, which needs
+            # no patterns: where one broke, they are no excuse
+            own = (self.now - self.start - self.expected).diagonal()
+            kept = None if self.residual <= self.allowed else _largest(own) > self.allowed
         return (
             Assumption(f"steps are known{but}", not self.declines),
-            Assumption(
-                "units that are paired are active on the same samples all the time",
-                self._patterns_kept(),
-            ),
+            Assumption("units that are paired are active on the same samples all the time", kept),
         )
-
-    def _patterns_kept(self) -> bool | None:
-        """Not where pairs broke while every unit on its own kept its balance.
-
-        A unit on its own needs no patterns: where one broke, they are no excuse.
-        """
-        if self.invariant.kind != "pair":
-            return True
-        if self.residual <= self.allowed:
-            return None
-        own = (self.now - self.start - self.expected).diagonal()
-        return _largest(own) > self.allowed
 
     def measured(self) -> Estimate:
         return Estimate.exactly(self.residual, how="recorded steps")
@@ -430,7 +409,14 @@ class Ledger(Closing):
             for p in group["params"]
             if p in names
         }
-        problem = _unfollowed(optimizer)
+        problem = ""
+        if type(optimizer) is not SGD:
+            kind = type(optimizer).__name__
+            problem = (
+                f"{kind} rescales gradients entry by entry, or steps in a way that is not known"
+            )
+        elif any(g["nesterov"] and (g["foreach"] or g["fused"]) for g in optimizer.param_groups):
+            problem = "nesterov steps of a fused or foreach SGD overwrite the gradients"
         if problem:
             self.steps += 1
             for account in self._accounts:
@@ -454,7 +440,15 @@ class Ledger(Closing):
             if not here:
                 continue
             group = groups[here[0]]
-            self._suspect(account, here, gradients, groups)
+            # what breaks a balance by itself
+            for option, words in (("lr", "learning rates"), ("weight_decay", "weight decays"),
+                                  ("momentum", "momenta")):  # fmt: skip
+                values = {n: groups[n].get(option, 0) for n in here}
+                if len(set(values.values())) > 1:
+                    listed = ", ".join(f"{n} {v:g}" for n, v in values.items())
+                    account.suspects.setdefault(f"{words} differ: {listed}", self.steps)
+            for name in (n for n in here if n not in gradients):
+                account.suspects.setdefault(f"{name} has no gradient", self.steps)
             if len(here) < len(account.invariant.tensors) and bool(
                 group.get("momentum", 0) or group.get("weight_decay", 0)
             ):
@@ -466,24 +460,6 @@ class Ledger(Closing):
             )
         if self.steps % LOOK == 0:
             self._look()
-
-    def _suspect(
-        self,
-        account: Account,
-        here: Sequence[str],
-        gradients: Tensors,
-        groups: Mapping[str, Group],
-    ) -> None:
-        """Note what breaks a balance by itself."""
-        for option, words in (("lr", "learning rates"), ("weight_decay", "weight decays"),
-                              ("momentum", "momenta")):  # fmt: skip
-            values = {n: groups[n].get(option, 0) for n in here}
-            if len(set(values.values())) > 1:
-                listed = ", ".join(f"{n} {v:g}" for n, v in values.items())
-                account.suspects.setdefault(f"{words} differ: {listed}", self.steps)
-        for name in here:
-            if name not in gradients:
-                account.suspects.setdefault(f"{name} has no gradient", self.steps)
 
     def _look(self) -> None:
         """Compare with the weights themselves, and take note of how large they are."""
@@ -497,14 +473,3 @@ class Ledger(Closing):
             gap = float((now - account.expected).abs().max()) if now.numel() else 0.0
             if gap > account.allowed + account.slack and account.since is None and self.steps:
                 account.since = self.steps
-
-
-def _unfollowed(optimizer: Optimizer) -> str:
-    """Why the steps of an optimizer have no exact identity; empty if they have."""
-    if type(optimizer) is not SGD:
-        kind = type(optimizer).__name__
-        return f"{kind} rescales gradients entry by entry, or steps in a way that is not known"
-    inplace = any(g["nesterov"] and (g["foreach"] or g["fused"]) for g in optimizer.param_groups)
-    if inplace:
-        return "nesterov steps of a fused or foreach SGD overwrite the gradients"
-    return ""

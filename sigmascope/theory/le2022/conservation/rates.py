@@ -86,7 +86,10 @@ class TrialGradient:
         if self.contributions is not None:
             whole = max(size, self._size(claim, self.contributions))
             left, size = (size / whole if whole > 0 else 1.0), whole
-        if size == 0 or self._vanishes(claim):
+        # a gradient so small that parts of it are lost to underflow
+        reach = [float(self.gradients[n].abs().max()) for n in claim.tensors if n in self.gradients]
+        least = max(torch.finfo(p.dtype).tiny for p in self.parameters.values())
+        if size == 0 or max(reach, default=0.0) < least / self.precision:
             return replace(claim, rate=0.0, exactness=0.0, noise=math.inf)
         rate = self._rate(claim, self.gradients) / size
         if not math.isfinite(rate) or not math.isfinite(size):
@@ -98,12 +101,6 @@ class TrialGradient:
         exactness = min(ROUNDINGS * self.precision, MOST)
         noise = NOISES * max(moved, default=0.0) / size if left > CANCELLED else math.inf
         return replace(claim, rate=rate, exactness=exactness, noise=noise)
-
-    def _vanishes(self, claim: Invariant) -> bool:
-        """Whether the gradient is so small that parts of it are lost to underflow."""
-        found = [self.gradients[n] for n in claim.tensors if n in self.gradients]
-        least = max(torch.finfo(p.dtype).tiny for p in self.parameters.values())
-        return max((float(g.abs().max()) for g in found), default=0.0) < least / self.precision
 
     def _rate(self, claim: Invariant, gradients: Tensors) -> float:
         return float(claim.change(self.parameters, gradients).abs().max())
