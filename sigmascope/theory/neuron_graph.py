@@ -258,7 +258,16 @@ def _applied(
         return build.linear(target, read[0])
     if isinstance(target, nn.Identity | nn.Flatten | nn.Dropout) or name == "flatten":
         return read[0]
-    slopes = _slopes(target, str(name), node)
+    slopes = None
+    if isinstance(target, nn.ReLU) or name in ("relu", "relu_"):
+        slopes = (1.0, 0.0)
+    elif isinstance(target, nn.LeakyReLU):
+        slopes = (1.0, float(target.negative_slope))
+    elif node.target is F.leaky_relu:
+        slope = node.kwargs.get("negative_slope", node.args[1] if len(node.args) > 1 else 0.01)
+        slopes = (1.0, float(slope))  # pyright: ignore[reportArgumentType]
+    elif name == "abs":
+        slopes = (1.0, -1.0)
     if slopes is not None:
         return [[(build.vertex(terms, slopes), None)] for terms in read[0]]
     if target is None and name in ("add", "iadd") and len(read) == 2:
@@ -270,17 +279,6 @@ def _applied(
         f"concatenation, got {type(target).__name__ if target else name}. Only such networks are "
         "drawn neuron by neuron."
     )
-
-
-def _slopes(target: nn.Module | None, name: str, node: fx.Node) -> tuple[float, float] | None:
-    if isinstance(target, nn.ReLU) or name in ("relu", "relu_"):
-        return (1.0, 0.0)
-    if isinstance(target, nn.LeakyReLU):
-        return (1.0, float(target.negative_slope))
-    if node.target is F.leaky_relu:
-        slope = node.kwargs.get("negative_slope", node.args[1] if len(node.args) > 1 else 0.01)
-        return (1.0, float(slope))  # pyright: ignore[reportArgumentType]
-    return (1.0, -1.0) if name == "abs" else None
 
 
 def _trimmed(dag: Dag) -> Dag:

@@ -5,7 +5,6 @@ rank one. They are checked for the law that is reached from inputs of full rank,
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -378,11 +377,6 @@ def _drift(chain: ChainStatistics) -> Estimate:
     return Estimate(abs(e.value), low, max(ends), e.how, e.risk)
 
 
-def _of_second_order(chain: ChainStatistics) -> Iterator[Assumption]:
-    yield from _hypotheses(chain)[:3]
-    yield Assumption("gamma² times the width is below 1", chain.gamma**2 * chain.width < 1)
-
-
 ChainRegularity = row(
     "chain-regularity",
     f"{SOURCE}, Definition 3 and Lemma 10",
@@ -444,6 +438,9 @@ StationaryDrift = row(
     """,
     measured=_drift,
     limit=lambda c: Estimate.rounded(2 * c.gamma**2 * c.width**3, ulps=4),
-    assuming=_of_second_order,
+    assuming=lambda c: (
+        *_hypotheses(c)[:3],
+        Assumption("gamma² times the width is below 1", c.gamma**2 * c.width < 1),
+    ),
     speaks=lambda c: math.isfinite(c.gamma),
 )

@@ -180,15 +180,12 @@ def rank_one_fit_scaling(
     order = torch.randperm(len(Y), generator=generator) if generator else torch.arange(len(Y))
     high = min(_path(distance, int(start)) for start in order[:STARTS])
     length = Estimate(high, min(low, high), high, "2-opt tour; nearest neighbours from below")
-    return RankOneFit(length, _changed(length, _twice_log), _changed(length, lambda v: v**2))
+    correction = _changed(length, lambda v: 2 * math.log(v) if v > 0 else -math.inf)
+    return RankOneFit(length, correction, _changed(length, lambda v: v**2))
 
 
 def _changed(of: Estimate, by: Callable[[float], float]) -> Estimate:
     return Estimate(by(of.value), by(of.low), by(of.high), of.how)
-
-
-def _twice_log(v: float) -> float:
-    return 2 * math.log(v) if v > 0 else -math.inf
 
 
 def _path(distance: Tensor, start: int) -> float:

@@ -252,25 +252,17 @@ class ProductCorrection(OfStacks):
         said = f"the product has the rank of every layer (ranks {', '.join(map(str, ranks))})"
         alike = len(set(ranks)) == 1
         same = Assumption(said, alike if known or not alike else None)
-        return (linear, same, self._additive(spectra))
-
-    def _additive(self, spectra: Sequence[Spectrum]) -> Assumption:
-        """Whether `log |A|_+` of the product is the sum of those of its layers.
-
-        It is for certain where the rank is the width of every hidden layer, as determinants
-        multiply. Elsewhere it can be refuted by numbers, and never proved by them.
-        """
-        assert self.point is not None
+        # the logarithm of the product is for certain the sum of those of its layers where the rank
+        # is the width of every hidden layer, as determinants multiply; elsewhere numbers can refute
+        # it, and never prove it
         apart = log_volume(singular_values(self.point.spectrum))
         for s in spectra:
             apart = apart - log_volume(singular_values(s))
-        rank = len(singular_values(self.point.spectrum))
         hidden = [len(W) for W in self.point.stack.weights[:-1]]
         refuted = apart.low > 0 or apart.high < 0
-        met = False if refuted else True if all(n == rank for n in hidden) else None
-        return Assumption(
-            "the pseudo-determinants of the layers multiply, R1(fg) = R1(f) + R1(g)", met
-        )
+        met = False if refuted else True if all(n == ranks[-1] for n in hidden) else None
+        said = "the pseudo-determinants of the layers multiply, R1(fg) = R1(f) + R1(g)"
+        return (linear, same, Assumption(said, met))
 
     def both(self, point: Point) -> tuple[Estimate, Estimate]:
         layers = map(_log_distance, point.stack.spectra)
@@ -361,17 +353,12 @@ def _constant(first: Point, second: Point) -> Estimate:
     """C of the two chains: the largest norm of a derivative of or by a layer, or 1."""
     norms = [Estimate.exactly(1.0)]
     for point in (first, second):
-        errors = point.errors
-        for chain, gap in zip(_chains(point), (*errors.chains, *errors.reads), strict=True):
-            norms.append(spectral_norm(chain, gap))
+        weights, errors = point.stack.weights, point.errors
+        # `∂z_l/∂x`, then `∂f/∂α_{l-1}`: the derivatives that end or begin before an activation
+        chains = [W @ F for W, F in zip(weights, point.forwards, strict=True)]
+        chains += [B @ W for W, B in zip(weights, point.backwards, strict=True)]
+        norms += map(spectral_norm, chains, (*errors.chains, *errors.reads))
     return largest(*norms)
-
-
-def _chains(point: Point) -> Iterator[Tensor]:
-    """`∂z_l/∂x`, then `∂f/∂α_{l-1}`: the derivatives that end or begin before an activation."""
-    weights = point.stack.weights
-    yield from (W @ F for W, F in zip(weights, point.forwards, strict=True))
-    yield from (B @ W for W, B in zip(weights, point.backwards, strict=True))
 
 
 @final

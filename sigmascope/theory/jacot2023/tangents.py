@@ -314,18 +314,19 @@ class RepresentationRank(_OfBalanced):
         if k == 0:
             return
         logs = [log_volume(s[:k]) for s in spectra]
-        values = [_beyond(found, layer, k) for layer in range(stack.depth)]
+        # `s_{k+1}` of what each layer writes, over the root of the number of samples
+        values: list[Estimate] = []
+        for layer in range(stack.depth):
+            s = spectrum(torch.stack([p.preactivations[layer] for p in found]), route="exact")
+            gap = math.sqrt(
+                sum(float(p.errors.preactivations[layer].square().sum()) for p in found)
+            )
+            size = ZERO
+            if len(s.sigma) > k:
+                low, value, high = (float(t[k]) for t in (s.low, s.sigma, s.high))
+                size = Estimate(value, max(low - gap, 0.0), high + gap, "exact")
+                size = size / math.sqrt(len(found))
+            values.append(size)
         trace = sum(map(whole_trace, found), ZERO) / len(found)
         ends = -largest(*(-e for e in logs)), largest(*logs)
         yield cls(f"{len(found)} samples", found[0], "", k, tuple(values), trace, ends)
-
-
-def _beyond(found: list[Point], layer: int, k: int) -> Estimate:
-    """`s_{k+1}` of what a layer writes for some samples, over the root of their number."""
-    Z = torch.stack([p.preactivations[layer] for p in found])
-    gap = math.sqrt(sum(float(p.errors.preactivations[layer].square().sum()) for p in found))
-    s = spectrum(Z, route="exact")
-    if len(s.sigma) <= k:
-        return ZERO
-    low, value, high = (float(t[k]) for t in (s.low, s.sigma, s.high))
-    return Estimate(value, max(low - gap, 0.0), high + gap, "exact") / math.sqrt(len(found))

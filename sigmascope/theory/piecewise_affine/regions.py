@@ -81,27 +81,25 @@ def region_distance(model: nn.Module, x: Float[Tensor, "1 *sample"]) -> float:
                 f"The distance takes a gradient for each of the {total} places where the network "
                 f"may bend, more than {UNITS}. Ask it of a smaller network, or of smaller images."
             )
-        found = [n for q in heights if (n := _nearest(q, part.z)) is not None]
-        reach, step = min(found, key=lambda f: f[0], default=(math.inf, None))
+        reach, step = math.inf, None
+        for q in filter(len, heights):
+            # the least `|q_i| / ‖∇ q_i‖`, and the step that leads there
+            eyes = (
+                torch.nn.functional.one_hot(p, len(q)).to(q)
+                for p in torch.arange(len(q), device=q.device).split(CHUNK)
+            )
+            slopes = torch.cat([pulled(q, part.z, eye) for eye in eyes])
+            steep = slopes.double().norm(dim=1)
+            height = q.detach().double()
+            gaps = torch.where(height.isfinite(), height.abs(), math.inf) / steep
+            gaps = gaps.masked_fill(~(steep > SAME * steep.max()), math.inf)
+            i = int(gaps.argmin())
+            if float(gaps[i]) < reach:
+                reach = float(gaps[i])
+                step = -height[i] / steep[i] ** 2 * slopes[i].double()
+                step = step.reshape(part.z.shape).to(part.z)
         require_distance(wide, x, part, reach, step)
         return reach
-
-
-def _nearest(q: Tensor, z: Tensor) -> tuple[float, Tensor] | None:
-    """The least `|q_i| / ‖∇ q_i‖`, and the step that leads there."""
-    parts = torch.arange(len(q), device=q.device).split(CHUNK)
-    eyes = (torch.nn.functional.one_hot(p, len(q)).to(q) for p in parts)
-    slopes = torch.cat([pulled(q, z, eye) for eye in eyes]) if len(q) else q.new_zeros(0, 1)
-    steep = slopes.double().norm(dim=1)
-    height = q.detach().double()
-    gaps = torch.where(height.isfinite(), height.abs(), math.inf) / steep
-    moving = steep > SAME * steep.max() if len(q) else steep > 0
-    gaps = gaps.masked_fill(~moving, math.inf)
-    if not len(q) or not bool(gaps.isfinite().any()):
-        return None
-    i = int(gaps.argmin())
-    step = -height[i] / steep[i] ** 2 * slopes[i].double()
-    return float(gaps[i]), step.reshape(z.shape).to(z)
 
 
 def regions_along(
@@ -275,17 +273,17 @@ class Polygon:
         for winner in columns.tolist():
             part: Polygon | None = self
             for other in columns[columns != winner].tolist():
-                part = None if part is None else part._where_ahead(winner, other, tied)
+                if part is None:
+                    break
+                ahead = part.values[:, winner] - part.values[:, other]
+                if np.abs(ahead).max() <= tied:
+                    part = part if winner < other else None
+                    continue
+                wide = Polygon(part.corners, np.column_stack([part.values, ahead]))
+                _, kept = wide.split(wide.values.shape[1] - 1)
+                part = None if kept is None else Polygon(kept.corners, kept.values[:, :-1])
             if part is not None and part.area > 0:
                 yield part
-
-    def _where_ahead(self, winner: int, other: int, tied: float) -> "Polygon | None":
-        ahead = self.values[:, winner] - self.values[:, other]
-        if np.abs(ahead).max() <= tied:
-            return self if winner < other else None
-        wide = Polygon(self.corners, np.column_stack([self.values, ahead]))
-        _, kept = wide.split(wide.values.shape[1] - 1)
-        return None if kept is None else Polygon(kept.corners, kept.values[:, :-1])
 
 
 # ------------------------------------------------------------------------------
@@ -349,7 +347,24 @@ class Plane:
             _require_still(part)
             require_exact(part)
             plane = cls(wide, centre.double(), axes.cpu(), tuple(part.kinks), part.noise)
-        plane._require_apart()
+        # a batch must give the same as its samples one by one
+        draw = torch.Generator().manual_seed(0)
+        points = 2 * torch.rand(TRIED, 2, generator=draw, dtype=torch.float64) - 1
+        together, outputs = plane.entering(points), plane.outputs(points)
+        for i, point in enumerate(points):
+            alone = plane.one_by_one(point)
+            _require_still(alone)
+            own = [_entering(k, k, 1, alone.noise) for k in alone.kinks]
+            if [k.name for k in alone.kinks] != list(plane.names):
+                raise _mixing("other operations for one sample than for another")
+            pairs = [(a.values[0], b.values[i]) for a, b in zip(own, together, strict=True)]
+            pairs.append((alone.out.detach().double().cpu().flatten().numpy(), outputs[i].numpy()))
+            if not all(
+                a.shape == b.shape
+                and bool(np.allclose(a, b, rtol=0, atol=2 * alone.noise, equal_nan=True))
+                for a, b in pairs
+            ):
+                raise _mixing("other numbers for a sample among others than for it alone")
         return plane
 
     @property
@@ -381,8 +396,12 @@ class Plane:
         ends = np.cumsum([len(p.corners) + 1 for p in regions])
         for group in np.split(np.arange(len(regions)), np.nonzero(np.diff(ends // AT_ONCE))[0] + 1):
             here = [regions[i] for i in group]
-            points = torch.from_numpy(np.concatenate([_within(p) for p in here]))
-            found = self.entering(points)[index]
+            # the middle of each, and points on the way to its corners
+            inside: list[np.ndarray] = []
+            for p in here:
+                middle = p.corners.mean(0)
+                inside += [middle[None], middle + SHARE * (p.corners - middle)]
+            found = self.entering(torch.from_numpy(np.concatenate(inside)))[index]
             parts = np.split(found.values, np.cumsum([len(p.corners) + 1 for p in here])[:-1])
             for p, part in zip(here, parts, strict=True):
                 # affine functions at the corners, from points inside; those of rounding alone are
@@ -416,26 +435,6 @@ class Plane:
         with segment(self.model, self.centre, at=self.inputs(point[None])) as part:
             return part
 
-    def _require_apart(self) -> None:
-        """Raise unless a batch gives the same as its samples one by one."""
-        draw = torch.Generator().manual_seed(0)
-        points = 2 * torch.rand(TRIED, 2, generator=draw, dtype=torch.float64) - 1
-        together, outputs = self.entering(points), self.outputs(points)
-        for i, point in enumerate(points):
-            alone = self.one_by_one(point)
-            _require_still(alone)
-            own = [_entering(k, k, 1, alone.noise) for k in alone.kinks]
-            if [k.name for k in alone.kinks] != list(self.names):
-                raise _mixing("other operations for one sample than for another")
-            pairs = [(a.values[0], b.values[i]) for a, b in zip(own, together, strict=True)]
-            pairs.append((alone.out.detach().double().cpu().flatten().numpy(), outputs[i].numpy()))
-            if not all(
-                a.shape == b.shape
-                and bool(np.allclose(a, b, rtol=0, atol=2 * alone.noise, equal_nan=True))
-                for a, b in pairs
-            ):
-                raise _mixing("other numbers for a sample among others than for it alone")
-
 
 @dataclass(frozen=True, slots=True)
 class Entering:
@@ -462,12 +461,6 @@ def _entering(one: Kink, many: Kink, count: int, noise: float) -> Entering:
     flat = b.detach().double().cpu().movedim(where[0], 0).reshape(count, -1)
     window = 0 if one.windows is None else a.shape[-1]
     return Entering(flat.masked_fill(flat.isinf(), torch.nan).numpy(), window, noise)
-
-
-def _within(p: Polygon) -> np.ndarray:
-    """The middle, and points on the way to every corner."""
-    middle = p.corners.mean(0)
-    return np.concatenate([middle[None], middle + SHARE * (p.corners - middle)])
 
 
 def _require_still(part: Segment) -> None:

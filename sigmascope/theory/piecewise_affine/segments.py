@@ -289,37 +289,10 @@ def _at_zero(name: str, call: Arguments) -> Kink:
     return Kink(name, (x > 0).to(torch.int8), x)
 
 
-def _prelu(_: str, call: Arguments) -> Kink:
-    return _at_zero("prelu", call)
-
-
-def _signed(name: str, call: Arguments) -> Kink:
-    x = call["self"].clone()
-    return Kink(name, x.detach().sign().to(torch.int8), x, jumps=True)
-
-
 def _between(name: str, x: Tensor, low: Any, high: Any, *, jumps: bool = False) -> Kink:
     gaps = torch.broadcast_tensors(*(x - e for e in (low, high) if e is not None))
     side = sum(((g > 0).to(torch.int8) for g in gaps), torch.zeros_like(gaps[0], dtype=torch.int8))
     return Kink(name, side, torch.stack(gaps, dim=-1), jumps=jumps)
-
-
-def _hardtanh(name: str, call: Arguments) -> Kink:
-    return _between(name, call["self"], call.get("min_val", -1), call.get("max_val", 1))
-
-
-def _clamp(name: str, call: Arguments) -> Kink:
-    return _between(name, call["self"], call.get("min"), call.get("max"))
-
-
-def _threshold(name: str, call: Arguments) -> Kink:
-    level = call["threshold"]
-    return _between(name, call["self"], level, None, jumps=level != call["value"])
-
-
-def _shrink(name: str, call: Arguments) -> Kink:
-    end = call.get("lambd", 0.5)
-    return _between(name, call["self"], -end, end, jumps=name == "hardshrink")
 
 
 def _compared(name: str, call: Arguments) -> Kink:
@@ -384,12 +357,6 @@ def _ordered(name: str, call: Arguments) -> Kink:
     return Kink(name, found[1], x.clone(), known=False)
 
 
-def _pooled(name: str, call: Arguments) -> Kink:
-    x = call["self"]
-    places = getattr(torch.ops.aten, name)(x.detach(), call["output_size"])[1]
-    return Kink(name, places, x.clone(), known=False)
-
-
 Handler = Callable[[str, Arguments], Kink]
 COMPARISONS: dict[str, Handler] = dict.fromkeys(("gt", "ge", "lt", "le", "eq", "ne"), _compared)
 # whose result is the same throughout each piece
@@ -398,17 +365,33 @@ MAY_VARY = frozenset({"self", "other", "min", "max"})
 KINKS: dict[str, Handler] = {
     **COMPARISONS,
     **dict.fromkeys(("relu", "leaky_relu", "abs", "rrelu_with_noise"), _at_zero),
-    "_prelu_kernel": _prelu,
-    **dict.fromkeys(("sign", "sgn"), _signed),
-    "hardtanh": _hardtanh,
-    **dict.fromkeys(("clamp", "clamp_min", "clamp_max", "clip"), _clamp),
-    "threshold": _threshold,
-    **dict.fromkeys(("softshrink", "hardshrink"), _shrink),
+    "_prelu_kernel": lambda _, call: _at_zero("prelu", call),
+    **dict.fromkeys(("sign", "sgn"), lambda name, call: _compared(name, {**call, "other": 0})),
+    "hardtanh": lambda name, call: _between(
+        name, call["self"], call.get("min_val", -1), call.get("max_val", 1)
+    ),
+    **dict.fromkeys(
+        ("clamp", "clamp_min", "clamp_max", "clip"),
+        lambda name, call: _between(name, call["self"], call.get("min"), call.get("max")),
+    ),
+    "threshold": lambda name, call: _between(
+        name, call["self"], call["threshold"], None, jumps=call["threshold"] != call["value"]
+    ),
+    **dict.fromkeys(
+        ("softshrink", "hardshrink"),
+        lambda name, call: _between(
+            name,
+            call["self"],
+            -call.get("lambd", 0.5),
+            call.get("lambd", 0.5),
+            jumps=name == "hardshrink",
+        ),
+    ),
     **dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), _larger),
     **dict.fromkeys(("amax", "amin", "max", "min", "argmax", "argmin"), _extreme),
     **dict.fromkeys(("max_pool2d_with_indices", "max_pool3d_with_indices"), _max_pool),
     **dict.fromkeys(("sort", "topk", "kthvalue", "median", "cummax", "cummin"), _ordered),
-    **dict.fromkeys(("adaptive_max_pool2d", "adaptive_max_pool3d"), _pooled),
+    **dict.fromkeys(("adaptive_max_pool2d", "adaptive_max_pool3d"), _ordered),
 }
 
 
@@ -731,33 +714,29 @@ def segment(
                     "another module."
                 )
         z, out = found.get("start", z), found.get("stop", whole)
-        yield _followed(z, out, trace)
-
-
-def _followed(z: Tensor, out: Tensor, trace: PiecewiseTrace) -> Segment:
-    steps = trace.behind(out)
-    if steps is None:
-        raise Refusal(
-            "The output must depend on the input, got one that does not. Pass the module whose "
-            "output does."
+        steps = trace.behind(out)
+        if steps is None:
+            raise Refusal(
+                "The output must depend on the input, got one that does not. Pass the module whose "
+                "output does."
+            )
+        why = next((s.why for s in steps if s.why and not s.cut), "")
+        cut = next((s.why for s in steps if s.cut), "")
+        bent = [s.kink for s in steps if s.kink is not None]
+        nodes = between([out.grad_fn, *(k.heights.grad_fn for k in bent)], z)
+        if out.grad_fn not in nodes and out is not z:
+            if not trace.constant(out):
+                cut = cut or f"an output that is cut off from the derivative ({HELD})"
+            out = out + 0 * z.sum().to(out)
+        # one that does not depend on the input by the tape never changes its side
+        kinks = [k for k in bent if not k.known or k.heights.grad_fn in nodes]
+        written = handwritten(nodes)
+        if between(trace.strangers, z):
+            cut = cut or "something that is computed out of sight (in another thread)"
+        own = f"`{written}`, a function with a derivative of its own" if written else ""
+        yield Segment(
+            z, out, kinks, why or own or cut, cut, own, bool(trace.read), trace.eps, trace.size
         )
-    why = next((s.why for s in steps if s.why and not s.cut), "")
-    cut = next((s.why for s in steps if s.cut), "")
-    found = [s.kink for s in steps if s.kink is not None]
-    nodes = between([out.grad_fn, *(k.heights.grad_fn for k in found)], z)
-    if out.grad_fn not in nodes and out is not z:
-        if not trace.constant(out):
-            cut = cut or f"an output that is cut off from the derivative ({HELD})"
-        out = out + 0 * z.sum().to(out)
-    # one that does not depend on the input by the tape, whatever its name, never changes its side
-    kinks = [k for k in found if not k.known or k.heights.grad_fn in nodes]
-    written = handwritten(nodes)
-    if between(trace.strangers, z):
-        cut = cut or "something that is computed out of sight (in another thread)"
-    own = f"`{written}`, a function with a derivative of its own" if written else ""
-    return Segment(
-        z, out, kinks, why or own or cut, cut, own, bool(trace.read), trace.eps, trace.size
-    )
 
 
 def _keep(

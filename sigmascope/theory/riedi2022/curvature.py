@@ -11,7 +11,6 @@ from torch import Tensor
 
 from sigmascope.gate import Refusal
 from sigmascope.probes import Subject
-from sigmascope.probes.curvature import Conditioning
 from sigmascope.records import Assumption, Estimate, Sense, Spectrum, entrywise, largest
 from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.riedi2022.intervals import SOURCE
@@ -174,17 +173,15 @@ class CurvatureFactors(OfModels):
             if float(one.root.sigma[0]) > 0:
                 units = one.parameters // one.features.shape[1]
                 root, data = (_values(s) for s in (one.root, one.features))
-                yield cls(one.site, root, _injectivity(one), data, units, one.uniform)
+                # largest over smallest singular value of all `M_g D_g`; infinite where one may be
+                # zero
+                k, n = one.layers[0].shape
+                layer = Estimate(math.inf, 1.0, math.inf, one.layers[0].how)
+                if k >= n:
+                    every = [_values(s) for s in one.layers]
+                    layer = largest(*(e[0] for e in every)) / -largest(*(-e[-1] for e in every))
+                yield cls(one.site, root, layer, data, units, one.uniform)
 
 
 def _values(s: Spectrum) -> tuple[Estimate, ...]:
     return entrywise(s.sigma, s.low, s.high, how=s.how)
-
-
-def _injectivity(one: Conditioning) -> Estimate:
-    """Largest over smallest singular value of all `M_g D_g`; infinite where one may be zero."""
-    k, n = one.layers[0].shape
-    if k < n:
-        return Estimate(math.inf, 1.0, math.inf, one.layers[0].how)
-    every = [_values(s) for s in one.layers]
-    return largest(*(e[0] for e in every)) / -largest(*(-e[-1] for e in every))
