@@ -21,7 +21,7 @@ from sigmascope.report.pages.pieces import (
     plural,
     table,
 )
-from sigmascope.theory.landscape import Bends, Landscape
+from sigmascope.theory.landscape import Landscape
 from sigmascope.theory.presentation.landscapes import LAYER_NUMBERS, MATRICES, Scenery
 
 _SCRIPTS = ("words.js", "page.js", "scales.js", "landscape.js")
@@ -78,6 +78,11 @@ def landscape_page(
         [named(s.site), element("td", f"not measured: {s.why}", colspan=str(len(names)))]
         for s in own.skipped
     )
+    curved = lambda part: [
+        named(part.site),
+        str(part.parameters),
+        *(number(getattr(part, name)) for name in _BENDS.values()),
+    ]
     return write_page(
         path,
         title=printable(words.get("name", "landscape")),
@@ -93,7 +98,9 @@ def landscape_page(
                 [" · ".join(f"{title}: {says}" for title, says in LAYER_NUMBERS.items())]
             ),
             "sites": options((layer.site, layer.site) for layer in own.layers),
-            "bends": _bends(bends) if bends else Html(),
+            "bends": table(["weights of", "number", *_BENDS], map(curved, bends.parts))
+            if bends
+            else Html(),
             "curved": joined([f"Curvature: {MATRICES[bends.kind]}" if bends else ""]),
             "lost": joined([f"Loss on {surface['says']}." if surface else ""]),
             "met": joined(
@@ -108,15 +115,6 @@ def landscape_page(
         scripts=_SCRIPTS,
         plots=True,
     )
-
-
-def _bends(bends: Bends) -> Html:
-    row = lambda part: [
-        named(part.site),
-        str(part.parameters),
-        *(number(getattr(part, name)) for name in _BENDS.values()),
-    ]
-    return table(["weights of", "number", *_BENDS], map(row, bends.parts))
 
 
 # ------------------------------------------------------------------------------
@@ -134,10 +132,23 @@ _ROOMY = {"l": 70, "r": 14, "t": 60, "b": 60}
 
 def _figures(form: Mapping[str, Any]) -> dict[str, dict[str, Figure]]:
     variants, curvature = form["variants"], form["curvature"]
-    found = {"conditions": {"": _conditions(variants[0]["layers"])}}
-    if len(variants) > 1 and variants[0]["layers"]:
-        sites = [layer["site"] for layer in variants[0]["layers"]]
-        found["compared"] = {"": _compared(variants, sites)}
+    layers = variants[0]["layers"]
+    labels = [_label(layer["site"], 24) for layer in layers]
+    titles = {title: title.replace(" ", "_") for title in [*LAYER_NUMBERS][:3]}
+    values = [[_plain(layer[name]["value"]) for layer in layers] for name in titles.values()]
+    traces = [_line(t, labels, v, i) for i, (t, v) in enumerate(zip(titles, values, strict=True))]
+    y = _axis("κ", **_decades(values))
+    found = {"conditions": {"": _figure(traces, y=y, margin={**_ROOMY, "b": 90}, many=True)}}
+    if len(variants) > 1 and layers:
+        sites = [layer["site"] for layer in layers]
+        there = [{layer["site"]: layer for layer in v["layers"]} for v in variants]
+        values = [
+            [_plain(v[site]["condition"]["value"]) if site in v else None for v in there]
+            for site in sites
+        ]
+        traces = [_line(site, _names(variants), values[i], i) for i, site in enumerate(sites)]
+        y = _axis("κ", **_decades(values))
+        found["compared"] = {"": _figure(traces, y=y, many=len(sites) <= 12)}
         found["trajectories"] = {site: _trajectories(variants, site) for site in sites}
     if curvature:
         found["density"] = {"": _density(curvature["parts"])}
@@ -146,24 +157,6 @@ def _figures(form: Mapping[str, Any]) -> dict[str, dict[str, Figure]]:
     if form["regions"]:
         found["map"] = {"": _map(form["regions"])}
     return found
-
-
-def _conditions(layers: Sequence[Mapping[str, Any]]) -> Figure:
-    sites = [_label(layer["site"], 24) for layer in layers]
-    titles = {title: title.replace(" ", "_") for title in [*LAYER_NUMBERS][:3]}
-    values = [[_plain(layer[name]["value"]) for layer in layers] for name in titles.values()]
-    traces = [_line(t, sites, v, i) for i, (t, v) in enumerate(zip(titles, values, strict=True))]
-    return _figure(traces, y=_axis("κ", **_decades(values)), margin={**_ROOMY, "b": 90}, many=True)
-
-
-def _compared(variants: Sequence[Mapping[str, Any]], sites: Sequence[str]) -> Figure:
-    there = [{layer["site"]: layer for layer in v["layers"]} for v in variants]
-    values = [
-        [_plain(v[site]["condition"]["value"]) if site in v else None for v in there]
-        for site in sites
-    ]
-    traces = [_line(site, _names(variants), values[i], i) for i, site in enumerate(sites)]
-    return _figure(traces, y=_axis("κ", **_decades(values)), many=len(sites) <= 12)
 
 
 def _trajectories(variants: Sequence[Mapping[str, Any]], site: str) -> Figure:
@@ -246,7 +239,14 @@ def _map(regions: Mapping[str, Any]) -> Figure:
             tint = f"hsla({360 * i / len(kinds):g}, 55%, {48 + 9 * shade}%, 0.75)"
             group = {"legendgroup": str(kind), "showlegend": shade == 0, "meta": "fills"}
             if members:
-                traces.append({**_patches(members, tint), "name": f"prediction {kind}", **group})
+                # polygons drawn as one shape with gaps
+                ends = {
+                    axis: [v for p in members for v in (*p[i::2], p[i], None)]
+                    for i, axis in enumerate("xy")
+                }
+                how = {"type": "scatter", "mode": "lines", "fill": "toself", "fillcolor": tint}
+                how |= {"line": {"width": 0}, "hoverinfo": "name"}
+                traces.append({**ends, **how, "name": f"prediction {kind}", **group})
     last = max(regions["by"], default=0)
     for k in range(last, -1, -1):
         mine = [c for c, by in zip(regions["cuts"], regions["by"], strict=True) if by == k]
@@ -275,16 +275,6 @@ def _map(regions: Mapping[str, Any]) -> Figure:
     x, y = (_axis("", range=[-1, 1], constrain="domain") for _ in "xy")
     margin = {**_ROOMY, "l": 40, "b": 40}
     return _figure(traces, x=x, y={**y, "scaleanchor": "x"}, margin=margin, many=True)
-
-
-def _patches(members: Sequence[Sequence[float]], tint: str) -> dict[str, Any]:
-    """Polygons drawn as one shape with gaps."""
-    ends = {
-        axis: [v for corners in members for v in (*corners[i::2], corners[i], None)]
-        for i, axis in enumerate("xy")
-    }
-    how = {"type": "scatter", "mode": "lines", "fill": "toself", "fillcolor": tint}
-    return {**ends, **how, "line": {"width": 0}, "hoverinfo": "name"}
 
 
 def _line(name: str, x: Sequence[Any], y: Sequence[float | None], index: int) -> dict[str, Any]:

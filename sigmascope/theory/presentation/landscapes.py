@@ -114,7 +114,22 @@ def _landscape(
     yield ""
     yield from (Text(f"{head:>12}  {says}", "dim") for head, says in LAYER_NUMBERS.items())
     yield ""
-    yield Text(_worst(found))
+    if found.layers:
+        worst = max(found.layers, key=lambda layer: layer.condition.value)
+        tightest = min(found.layers, key=lambda layer: layer.step_limit.value)
+        square = worst.condition.value**2
+        steps = math.log(10) / math.log1p(2 / (square - 1)) if square > 1 else 1.0
+        yield Text(
+            f"Learning is worst conditioned in {printable(worst.site)}: "
+            f"κ = {compact(worst.condition.value)}. "
+            f"Gradient descent on this layer alone, at its best step, takes about {compact(steps)} "
+            f"steps to reduce its slowest error tenfold. It diverges above a learning rate of "
+            f"{compact(tightest.step_limit.value)}, in {printable(tightest.site)} first. "
+            f"Axes more than {compact(worst.floor)} times the shortest count as flat: the model's "
+            "arithmetic cannot tell."
+        )
+    else:
+        yield Text("No layer of this model has a loss that is quadratic in its weights.")
     if variants:
         every = (found, *variants)
         heads = [variant.says for variant in every]
@@ -122,7 +137,16 @@ def _landscape(
         for site in dict.fromkeys(layer.site for variant in every for layer in variant.layers):
             here = ({layer.site: layer.condition for layer in v.layers}.get(site) for v in every)
             table.add_row(printable(site), *("·" if e is None else _shown(e) for e in here))
-        yield from section("What it would be", "", table, "", Text(_best(every)))
+        most = [max((layer.condition.value for layer in v.layers), default=math.inf) for v in every]
+        best = most.index(min(most))
+        said = (
+            f"The worst layer is best conditioned with {printable(heads[best])}: "
+            f"κ = {compact(most[best])} instead of {compact(most[0])}."
+            if best
+            else "None of the variants has a better conditioned worst layer than the model as it "
+            "is."
+        )
+        yield from section("What it would be", "", table, "", Text(said))
     if found.skipped:
         why = (Text(printable(f"{s.site}: {s.why}"), "dim") for s in found.skipped)
         yield from section("Not measured", *why)
@@ -134,37 +158,6 @@ def _landscape(
 
 def _shown(e: Estimate) -> str:
     return compact(e.value)
-
-
-def _worst(one: Landscape) -> str:
-    if not one.layers:
-        return "No layer of this model has a loss that is quadratic in its weights."
-    worst = max(one.layers, key=lambda layer: layer.condition.value)
-    tightest = min(one.layers, key=lambda layer: layer.step_limit.value)
-    square = worst.condition.value**2
-    steps = math.log(10) / math.log1p(2 / (square - 1)) if square > 1 else 1.0
-    return (
-        f"Learning is worst conditioned in {printable(worst.site)}: "
-        f"κ = {compact(worst.condition.value)}. "
-        f"Gradient descent on this layer alone, at its best step, takes about {compact(steps)} "
-        f"steps to reduce its slowest error tenfold. It diverges above a learning rate of "
-        f"{compact(tightest.step_limit.value)}, in {printable(tightest.site)} first. "
-        f"Axes more than {compact(worst.floor)} times the shortest count as flat: the model's "
-        "arithmetic cannot tell."
-    )
-
-
-def _best(found: Sequence[Landscape]) -> str:
-    most = [
-        (max((layer.condition.value for layer in v.layers), default=float("inf")), v) for v in found
-    ]
-    least, best = min(most, key=lambda pair: pair[0])
-    if best is found[0]:
-        return "None of the variants has a better conditioned worst layer than the model as it is."
-    return (
-        f"The worst layer is best conditioned with {printable(best.says)}: κ = {compact(least)} "
-        f"instead of {compact(most[0][0])}."
-    )
 
 
 # ------------------------------------------------------------------------------
@@ -187,57 +180,50 @@ def _curvature(bends: Bends, _: Screen, loss: str = "") -> Iterator[Part]:
     for column in table.columns[1:]:
         column.no_wrap = True
     for part in bends.parts:
-        sizes = (_give_or_take(getattr(part, name)) for name in SIZES)
-        shares = (_range(getattr(part, name)) for name in SHARES)
-        table.add_row(printable(part.site), str(part.parameters), *sizes, *shares)
+        cells = [printable(part.site), str(part.parameters)]
+        for e in (getattr(part, name) for name in SIZES):
+            # the value, with the farther end of its interval where that matters
+            if e is None:
+                cells.append(UNASKED)
+            elif matters(e):
+                off = max(e.high - e.value, e.value - e.low)
+                cells.append(f"{compact(e.value, digits=3)} ± {compact(off, digits=1)}")
+            else:
+                cells.append(compact(e.value))
+        for e in (getattr(part, name) for name in SHARES):
+            # the percentages between which it is
+            if e is None:
+                cells.append(UNASKED)
+                continue
+            low, high = (f"{100 * end:.{0 if end > 0.1 else 1}f}" for end in (e.low, e.high))
+            cells.append(f"{low} %" if low == high else f"{low} to {high} %")
+        table.add_row(*cells)
     yield table
     yield ""
     if any(part.density for part in bends.parts):
         yield Text("up, down: share of eigenvalues beyond ±1/1000 of the largest in size", "dim")
     yield Text(f"{sum(part.products for part in bends.parts)} products with the matrix", "dim")
     yield ""
-    yield Text(_meaning(bends))
-
-
-def _give_or_take(e: Estimate | None) -> str:
-    """The value, with the farther end of its interval where that matters."""
-    if e is None:
-        return UNASKED
-    off = max(e.high - e.value, e.value - e.low)
-    if not matters(e):
-        return compact(e.value)
-    return f"{compact(e.value, digits=3)} ± {compact(off, digits=1)}"
-
-
-def _range(e: Estimate | None) -> str:
-    """A share, as the percentages between which it is."""
-    if e is None:
-        return UNASKED
-    low, high = (f"{100 * end:.{0 if end > 0.1 else 1}f}" for end in (e.low, e.high))
-    return f"{low} %" if low == high else f"{low} to {high} %"
-
-
-def _meaning(bends: Bends) -> str:
     tops = [(p.top.value, p.site) for p in bends.parts if p.top is not None]
     top, site = max(tops, default=(0.0, ""))
-    words = []
+    words: list[str] = []
     if top > 0:
         words.append(
             f"Gradient descent on these weights diverges above a learning rate of "
             f"{compact(2 / top)} (2 over the largest eigenvalue, {printable(site)})."
         )
     if bends.check is None:
-        return " ".join([*words, "Second derivatives were not checked: that was not asked for."])
-    gap = f"{bends.check.gap:.0e}"
-    if bends.check.gap <= DOUBTFUL:
-        words.append(f"Second derivatives agree with finite differences to {gap}.")
+        words.append("Second derivatives were not checked: that was not asked for.")
+    elif bends.check.gap <= DOUBTFUL:
+        words.append(f"Second derivatives agree with finite differences to {bends.check.gap:.0e}.")
     else:
         words.append(
-            f"Second derivatives differ from finite differences by {gap}: a module has a backward "
-            "that is not its derivative, computes in low precision, or sits on a kink (a zero bias "
-            "below an input of zeros). Do not trust these numbers before that is known."
+            f"Second derivatives differ from finite differences by {bends.check.gap:.0e}: a module "
+            "has a backward that is not its derivative, computes in low precision, or sits on a "
+            "kink (a zero bias below an input of zeros). Do not trust these numbers before that is "
+            "known."
         )
-    return " ".join(words)
+    yield Text(" ".join(words))
 
 
 # ------------------------------------------------------------------------------

@@ -107,7 +107,21 @@ def tree_picture(network: TreeNetwork, *, names: tuple[str, ...] = ()) -> str:
             f'<line x1="{a[0]:g}" y1="{a[1]:g}" x2="{b[0]:g}" y2="{b[1]:g}" stroke="{colour}">'
             f"<title>{weight:.4g}</title></line>"
         )
-    dots = [_dot(at(v), tree, v, named.get(v, "")) for v in (0, *below)]
+    dots: list[str] = []
+    for v in (0, *below):
+        (x, y), slopes, name = at(v), tree.slopes[v], named.get(v, "")
+        said = name or KINDS.get(slopes, f"slopes {slopes[0]:g} and {slopes[1]:g}")
+        title = f"<title>{escape(said)} (neuron {tree.vertex[v]})</title>"
+        ink = 'fill="#fff" stroke="#333"'
+        if name or slopes == (1.0, 1.0):
+            place = f'x="{x - 5:g}" y="{y - 5:g}" width="10" height="10"'
+            dots.append(f"<rect {place} {ink}>{title}</rect>")
+        else:
+            dots.append(f'<circle cx="{x:g}" cy="{y:g}" r="6" {ink}>{title}</circle>')
+        if name:
+            dots.append(
+                f'<text x="{x:g}" y="{y + 20:g}" text-anchor="middle">{escape(name)}</text>'
+            )
     style = "font: 11px sans-serif; background: white"
     legend = (
         f'<text x="{BORDER}" y="{height + 6:g}" fill="#555">blue: weight above 0 · red: below · '
@@ -142,19 +156,3 @@ def _places(tree: Tree) -> tuple[list[float], list[int]]:
             stack.append((v, True))
             stack.extend((c, False) for c in reversed(mine))
     return across, down
-
-
-def _dot(at: tuple[float, float], tree: Tree, v: int, name: str) -> str:
-    x, y = at
-    slopes = tree.slopes[v]
-    said = name or KINDS.get(slopes, f"slopes {slopes[0]:g} and {slopes[1]:g}")
-    title = f"<title>{escape(said)} (neuron {tree.vertex[v]})</title>"
-    if name or slopes == (1.0, 1.0):
-        mark = (
-            f'<rect x="{x - 5:g}" y="{y - 5:g}" width="10" height="10" fill="#fff" stroke="#333">'
-        )
-        mark += f"{title}</rect>"
-    else:
-        mark = f'<circle cx="{x:g}" cy="{y:g}" r="6" fill="#fff" stroke="#333">{title}</circle>'
-    words = f'<text x="{x:g}" y="{y + 20:g}" text-anchor="middle">{escape(name)}</text>'
-    return mark + (words if name else "")
