@@ -86,39 +86,35 @@ def compare(
     if isinstance(before, Profile) and isinstance(after, Profile):
         return _compared(before.readings, after.readings, (), [{}, {}])
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        _require_comparable(before, after)
+        # weights are not left out without a word, nor compared with another's shape
+        for name, tensor in (*before.items(), *after.items()):
+            if not isinstance(tensor, Tensor):
+                raise Refusal(
+                    f"`{name}` must be a tensor, got {type(tensor).__name__}. Pass state dicts."
+                )
+            codes = tensor.is_quantized or tensor.dtype in (torch.int8, torch.uint8)
+            if tensor.ndim > 1 and (tensor.is_complex() or codes):
+                raise Refusal(
+                    f"`{name}` must hold real floating numbers to be compared, got {tensor.dtype}. "
+                    "Compare the real and imaginary parts, or the weights that the codes stand for."
+                )
+            other = after.get(name)
+            if name in before and other is not None and before[name].shape != other.shape:
+                raise Refusal(
+                    f"`{name}` must have one shape in both, got {tuple(before[name].shape)} and "
+                    f"{tuple(other.shape)}. Compare two states of one model."
+                )
+        if not any(t.is_floating_point() and t.ndim > 1 and t.numel() for t in before.values()):
+            raise Refusal(
+                "`before` must hold a weight, floating and of two dimensions or more, got "
+                f"{len(before)} tensors with none. Pass the state dict of a model."
+            )
         states = [_computable(before), _computable(after)]
         return _compared(_of_tensors(states[0]), _of_tensors(states[1]), (), states)
     raise Refusal(
         "`before` and `after` must be two models, two profiles or two mappings of tensors, got "
         f"{type(before).__name__} and {type(after).__name__}."
     )
-
-
-def _require_comparable(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
-    """Refuse weights that would be left out without a word, or compared with another's shape."""
-    for name, tensor in (*before.items(), *after.items()):
-        if not isinstance(tensor, Tensor):
-            raise Refusal(
-                f"`{name}` must be a tensor, got {type(tensor).__name__}. Pass state dicts."
-            )
-        codes = tensor.is_quantized or tensor.dtype in (torch.int8, torch.uint8)
-        if tensor.ndim > 1 and (tensor.is_complex() or codes):
-            raise Refusal(
-                f"`{name}` must hold real floating numbers to be compared, got {tensor.dtype}. "
-                "Compare the real and imaginary parts, or the weights that the codes stand for."
-            )
-        other = after.get(name)
-        if name in before and other is not None and before[name].shape != other.shape:
-            raise Refusal(
-                f"`{name}` must have one shape in both, got {tuple(before[name].shape)} and "
-                f"{tuple(other.shape)}. Compare two states of one model."
-            )
-    if not any(t.is_floating_point() and t.ndim > 1 and t.numel() for t in before.values()):
-        raise Refusal(
-            "`before` must hold a weight, floating and of two dimensions or more, got "
-            f"{len(before)} tensors with none. Pass the state dict of a model."
-        )
 
 
 def _computable(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

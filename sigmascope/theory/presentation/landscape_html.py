@@ -200,7 +200,9 @@ def _slices(surface: Mapping[str, Any]) -> Iterator[tuple[str, Figure]]:
     """The loss, its logarithm, and both in relief if it is on a plane."""
     for log in (False, True):
         said = "log₁₀ loss" if log else "loss"
-        z = [[_height(cell, log=log) for cell in row] for row in surface["losses"]]
+        z = [[_plain(cell) for cell in row] for row in surface["losses"]]
+        if log:
+            z = [[math.log10(v) if v is not None and v > 0 else None for v in row] for row in z]
         across = _axis(_label(surface["across"]), constrain="domain")
         if not surface["along"]:
             line = _line("loss", surface["xs"], z[0], 0)
@@ -335,10 +337,3 @@ def _label(text: str, width: int = 200) -> str:
 def _plain(cell: float | str | None) -> float | None:
     """JSON has no infinities; they come as words, and have no place on an axis."""
     return cell if isinstance(cell, int | float) else None
-
-
-def _height(cell: float | str, *, log: bool) -> float | None:
-    value = _plain(cell)
-    if value is None or not log:
-        return value
-    return math.log10(value) if value > 0 else None

@@ -310,7 +310,13 @@ class Unknowns:
                 continue
             whole, c = next(iter(terms.items()))
             by = {r: -d / c for r, d in terms.items() if r != whole}
-            done = {r: _substituted(e, whole, by) for r, e in done.items()} | {whole: by}
+            for root, expression in done.items():
+                if whole in expression:
+                    c = expression.pop(whole)
+                    for r, d in by.items():
+                        expression[r] = expression.get(r, 0.0) + c * d
+                    done[root] = {r: d for r, d in expression.items() if d != 0.0}
+            done[whole] = by
         return done
 
     def _terms(self, equation: tuple[int, float, int, float, int]) -> dict[int, float]:
@@ -322,16 +328,6 @@ class Unknowns:
             if root not in self._pinned:
                 terms[root] = terms.get(root, 0.0) + coefficient * factor
         return {r: c for r, c in terms.items() if c != 0.0}
-
-
-def _substituted(expression: dict[int, float], root: int, by: dict[int, float]) -> dict[int, float]:
-    if root not in expression:
-        return expression
-    c = expression[root]
-    rest = {r: d for r, d in expression.items() if r != root}
-    for r, d in by.items():
-        rest[r] = rest.get(r, 0.0) + c * d
-    return {r: d for r, d in rest.items() if d != 0.0}
 
 
 # ------------------------------------------------------------------------------
