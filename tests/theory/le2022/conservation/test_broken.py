@@ -21,9 +21,6 @@ def test_a_balance_that_one_layer_alone_has_left_is_found_with_its_size():
     assert found
     assert {f.name for f in found} == {"balance-broken"}
     assert all(f.evidence[0].estimate.value > 0 for f in found)
-
-
-def test_weights_that_stayed_break_none():
     assert broken_balances(drifts(scaled=1.0)) == ()
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope import theory
 from sigmascope.gate import Refusal
 from sigmascope.store import Run
 from sigmascope.theory import le2022
+from sigmascope.theory.le2022 import conservation
 from sigmascope.watching import part, watch
 from tests.watching.made import Shelf, at_leisure, stack, task, trained
 
@@ -45,7 +45,7 @@ def test_drifts_are_those_of_a_ledger_that_was_there_alone():
     twin, own = made(momentum=0.9)
     for net, rule in ((model, optimizer), (twin, own)):
         trained(net, X, Y, rule, 3)  # momentum has gathered
-    ledger = le2022.conservation.Ledger(twin, le2022.conservation.invariants(twin, X), blocks=False)
+    ledger = conservation.Ledger(twin, conservation.invariants(twin, X), blocks=False)
     shelf = Shelf()
     with followed(model, optimizer, sinks=[shelf]) as watching, ledger.watching(own):
         trained(model, X, Y, optimizer, 10, watching)
@@ -87,7 +87,7 @@ def test_it_is_told_why_a_balance_broke():
     optimizer = torch.optim.SGD(groups, lr=0.1)
     with followed(model, optimizer) as watching:
         trained(model, X, Y, optimizer, 10, watching)
-    (finding,) = theory.le2022.conservation.broken_balances(watching.drifts())
+    (finding,) = conservation.broken_balances(watching.drifts())
     assert finding.name == "balance-broken"
     assert "learning rates differ: 2.weight 0.3, 0.weight 0.1, 0.bias 0.1" in finding.says
     assert finding.evidence[0].quantity == "balance drift"
@@ -137,7 +137,7 @@ def test_a_step_that_cannot_be_followed_is_one_line_and_nothing_more_is_said(mon
     with followed(model, optimizer) as watching:
         trained(model, X, Y, optimizer, 6, watching)
         assert watching.drifts()
-        monkeypatch.setattr(le2022.conservation.Ledger, "stepped", fail)
+        monkeypatch.setattr(conservation.Ledger, "stepped", fail)
         trained(model, X, Y, optimizer, 1, watching)
         monkeypatch.undo()
         trained(model, X, Y, optimizer, 5, watching)

@@ -5,7 +5,7 @@ import itertools
 import torch
 from torch import nn
 
-from sigmascope.theory import le2022
+from sigmascope.theory.le2022 import conservation
 
 
 def dense(*widths, act=nn.Identity, seed=0, bias=True):
@@ -24,4 +24,15 @@ Y = torch.arange(12) % 3
 
 
 def balances(net, x=X):
-    return le2022.conservation.invariants(net, x)
+    return conservation.invariants(net, x)
+
+
+def data(seed, n=24):
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 5, generator=g, dtype=torch.float64)
+    y = torch.randint(3, (n,), generator=g)
+    return x, y
+
+
+def network(seed, act=nn.ReLU):
+    return dense(5, 8, 7, 3, act=act, seed=seed)

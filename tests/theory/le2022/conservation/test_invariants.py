@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -5,14 +7,14 @@ from torch.nn import functional as F
 
 from sigmascope.networks import resnet
 from sigmascope.probes.trial_gradients import trial_gradients
-from sigmascope.theory import le2022
+from sigmascope.theory.le2022 import conservation
+from sigmascope.theory.le2022.conservation.invariants import formula, reason
 from sigmascope.theory.symmetry import Symmetry
 from tests.theory.le2022.conservation.two_layers import X, Y, balances, dense
 from tests.theory.le2022.networks import KINDS
 
 EXACT = 1e-12  # relative rate of what is conserved
 SEEDS = range(3)
-
 # what each kind of network must be found to conserve: kind, units, blocks of units that mix
 EXPECTED = {
     "linear": ["matrix 6/1", "matrix 7/1", "matrix 4/1"],
@@ -79,7 +81,7 @@ def require_exact_claims(name, seeds):
     outside = []
     for seed in seeds:
         model, batch = KINDS[name](seed)
-        found = le2022.conservation.conserved(model, batch)
+        found = conservation.conserved(model, batch)
         assert not found.broken
         parameters = dict(model.named_parameters())
         for s in range(2):  # two losses
@@ -116,7 +118,7 @@ def rates_outside(what, parameters, gradients):
 def test_nothing_that_the_theory_conserves_is_missed(name):
     for seed in SEEDS:
         model, batch = KINDS[name](seed)
-        found = le2022.conservation.invariants(model, batch)
+        found = conservation.invariants(model, batch)
         block = hasattr(model, "o")  # of a transformer; its neurons are those of "relu"
         counted = [i for i in found if not block or i.tensors[0] != "down.weight"]
         assert len(found) - len(counted) == block
@@ -126,11 +128,11 @@ def test_nothing_that_the_theory_conserves_is_missed(name):
 def test_pairs_of_neurons_are_those_of_equal_patterns():
     for seed in range(20):
         model, (x,) = KINDS["few_samples"](seed)
-        (found,) = le2022.conservation.invariants(model, x)
+        (found,) = conservation.invariants(model, x)
         h = model[0](x).detach()
         active = h > 0
         assert torch.equal(found.what.mask, (active[:, :, None] == active[:, None]).all(0))
-        clear = le2022.conservation.equal_pattern_mask(h)
+        clear = conservation.equal_pattern_mask(h)
         assert torch.equal(found.what.mask & clear.diagonal()[:, None], clear)
 
 
@@ -147,7 +149,7 @@ def test_the_rate_outside_the_mask_is_the_closed_form():
         expected = torch.einsum("iuv,iu,iv->uv", d[:, None] - d[:, :, None], z, delta)
         expected = expected - torch.einsum("iuv,iu,iv->uv", d[:, None] - d[:, :, None], delta, z)
         net = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3, bias=False)).double()
-        (found,) = le2022.conservation.invariants(net, x)
+        (found,) = conservation.invariants(net, x)
         names = {"0.weight": W1, "0.bias": b1, "2.weight": W2}
         slopes = dict(zip(names, grads, strict=True))
         got = 0.0
@@ -162,19 +164,19 @@ def test_the_rate_outside_the_mask_is_the_closed_form():
 def test_values_are_the_formulas_of_the_theory():
     model, (x,) = KINDS["linear"](0)
     parameters = dict(model.named_parameters())
-    first = le2022.conservation.invariants(model, x)[0]
+    first = conservation.invariants(model, x)[0]
     W1, b1, W2 = (parameters[n] for n in ("0.weight", "0.bias", "2.weight"))
     expected = W2.T @ W2 - W1 @ W1.T - torch.outer(b1, b1)
     assert torch.allclose(first.value(parameters), expected)
-    assert torch.allclose(le2022.conservation.gram_balance(W1, W2, b1), expected)
-    assert torch.allclose(-le2022.conservation.neuron_balance(W1, W2, b1), expected.diagonal())
+    assert torch.allclose(conservation.gram_balance(W1, W2, b1), expected)
+    assert torch.allclose(-conservation.neuron_balance(W1, W2, b1), expected.diagonal())
     assert first.count == 21
 
 
 def test_values_of_convolutions_use_the_flattenings_of_the_theory():
     model, (x,) = KINDS["conv_pool_dense"](0)
     parameters = dict(model.named_parameters())
-    (found,) = le2022.conservation.invariants(model, x)
+    (found,) = conservation.invariants(model, x)
     K, b, W = (parameters[n].detach() for n in ("0.weight", "0.bias", "3.weight"))
     out = torch.cat([K.reshape(4, -1), b[:, None]], 1)
     inner = W.reshape(3, 4, 9).permute(0, 2, 1).reshape(27, 4)
@@ -183,17 +185,9 @@ def test_values_of_convolutions_use_the_flattenings_of_the_theory():
     assert not torch.allclose(found.value(parameters), naive.T @ naive - out @ out.T)
 
 
-def test_eps_of_a_normaliser_is_reported_as_slack():
-    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6, eps=1e-2), nn.Linear(6, 2)).double()
-    x = torch.randn(9, 4).double()
-    norms = [i for i in le2022.conservation.invariants(net, x) if i.kind == "norm"]
-    assert norms[0].slack > 1e-3
-    assert norms[0].rate > 1e-6  # it is not exact, and says so
-
-
 def test_a_resnet_with_batch_normalisation_has_a_balance_at_every_norm():
     net = resnet(inputs=(3, 16, 16), outputs=4, width=4)
-    kinds = [i.kind for i in le2022.conservation.invariants(net, torch.randn(2, 3, 16, 16))]
+    kinds = [i.kind for i in conservation.invariants(net, torch.randn(2, 3, 16, 16))]
     assert kinds.count("norm") == sum(isinstance(m, nn.BatchNorm2d) for m in net.modules())
     assert kinds.count("neuron") > 9
 
@@ -215,9 +209,37 @@ def test_the_rate_is_the_derivative_along_the_flow(act):
 
 def test_the_rate_of_a_sum_is_the_sum_of_the_gradient():
     net = dense(4, 5, 3)
-    found = le2022.conservation.invariants(net, X, targets=Y, loss=F.cross_entropy)
+    found = conservation.invariants(net, X, targets=Y, loss=F.cross_entropy)
     (sums, *_) = [i for i in found if i.kind == "column sum"]
     tensor = sums.tensors[0]
     weights = dict(net.named_parameters())
     pull = {n: torch.ones_like(p) for n, p in weights.items()}
     assert torch.equal(sums.change(weights, pull), -pull[tensor].sum(sums.what.axes))
+
+
+def test_formulas_show_every_sign():
+    (found,) = balances(dense(4, 5, 3))
+    assert formula(found).startswith("W₂ᵀW₂ - W₁W₁ᵀ - bbᵀ with ")
+    parts = tuple(replace(p, factor=-p.factor) for p in found.what.parts)
+    turned = replace(found, what=replace(found.what, parts=parts))
+    assert formula(turned).startswith("-W₂ᵀW₂ + W₁W₁ᵀ + bbᵀ with ")
+
+
+def test_reasons_name_what_stands_between():
+    (linear,) = balances(dense(4, 5, 3))
+    assert (
+        reason(linear) == "only linear maps between: any mixing of units passes to the next weights"
+    )
+    bent = [reason(i) for i in balances(dense(4, 5, 3, act=nn.ReLU))]
+    assert all(said.startswith("an activation with two slopes between: ") for said in bent)
+    normed = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3)).double()
+    said = {i.kind: reason(i) for i in balances(normed)}
+    assert said["norm"] == "a common factor is divided out again; up to the eps of a normaliser"
+    assert said["neuron"] == (
+        "an activation with two slopes and a gain of each unit between: a factor of each unit "
+        "passes to the next weights"
+    )
+    sums = conservation.invariants(dense(4, 3), X, targets=Y, loss=F.cross_entropy)
+    assert {reason(i) for i in sums} == {
+        "what is added along these axes is subtracted again by a softmax or a mean"
+    }

@@ -1,10 +1,9 @@
-"""How near to rank one the layers of a linear tail are."""
-
 import math
 from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from sigmascope.records import Estimate
 from sigmascope.theory import le2022
@@ -22,25 +21,15 @@ def test_the_factor_where_convolutions_meet_dense_layers_is_needed():
     assert bound.least == pytest.approx(0.5)
 
 
-def test_the_size_that_a_ratio_needs():
-    layer = le2022.InnerLayer("a", *draw(0, (5, 4), (5, 4)))
-    (bound,) = le2022.rank_one_bound([layer], draw(1, (1, 5))[0])
-    size = bound.size_needed(0.99)
-    assert replace(bound, frobenius=Estimate.exactly(size)).least == pytest.approx(0.99)
-    assert bound.size_needed(1.0) == math.inf
-
-
-def test_layers_that_do_not_fit_are_refused():
-    one, two = (le2022.InnerLayer("a", *draw(0, s, s)) for s in ((5, 4), (6, 6)))
-    with pytest.raises(ValueError, match="must read its 5 units"):
-        le2022.rank_one_bound([one, two], draw(1, (1, 6))[0])
-
-
 @pytest.mark.usefixtures("as_users_see_it")
-def test_several_outputs_are_refused():
-    layer = le2022.InnerLayer("a", *draw(0, (5, 4), (5, 4)))
-    with pytest.raises(ValueError, match="one output"):
-        le2022.rank_one_bound([layer], draw(1, (2, 5))[0])
+@pytest.mark.parametrize(
+    ("layers", "row", "says"),
+    [([(5, 4), (6, 6)], (1, 6), "must read its 5 units"), ([(5, 4)], (2, 5), "one output")],
+)
+def test_layers_that_do_not_fit_and_several_outputs_are_refused(layers, row, says):
+    layers = [InnerLayer("a", *draw(0, s, s)) for s in layers]
+    with pytest.raises(ValueError, match=says):
+        le2022.rank_one_bound(layers, *draw(1, row))
 
 
 def bound(frobenius, spectral, S=1.0, D=1.0):
@@ -57,6 +46,8 @@ def test_how_near_to_rank_one_a_layer_is():
     assert bound(10.0, 8.0, S=2.0, D=2.0).least == pytest.approx(0.4)
     assert found.size_needed(0.9) == pytest.approx(20)  # 2 / (1 - 0.9)
     assert found.size_needed(1.0) == math.inf
+    large = replace(found, frobenius=Estimate.exactly(found.size_needed(0.99)))
+    assert large.least == pytest.approx(0.99)
     nothing = bound(0.0, 0.0)
     assert (nothing.ratio, nothing.least) == (1.0, -math.inf)
 
@@ -74,3 +65,21 @@ def test_the_constant_of_a_linear_tail_by_hand():
     assert second.D.value == pytest.approx(1)
     # ‖V‖² - ‖w‖² + 5 + λ₁(WᵀW - VVᵀ) = 10 - 9 + 5 + 3
     assert first.D.value == pytest.approx(9)
+
+
+def test_signs_and_patterns_are_followed():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    record = le2022.SignRecord()
+    first = record.look(net, x, step=0)
+    assert set(first) == {"0.weight", "2.weight", "relu #1"}
+    assert {s.changed for s in first.values()} == {0}
+    with torch.no_grad():
+        net[0].weight[0] *= -1
+        net[0].bias[0] *= -1
+    second = record.look(net, x, step=10)
+    assert second["0.weight"] == le2022.Stability(0.25, 0.25, 10)
+    assert second["relu #1"].changed == pytest.approx(0.25)
+    assert second["2.weight"] == le2022.Stability(0, 0, 0)
+    third = record.look(net, x, step=20)
+    assert third["0.weight"] == le2022.Stability(0.25, 0, 10)
