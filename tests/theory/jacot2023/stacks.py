@@ -45,11 +45,28 @@ def points(slope=None, count=COUNT, **options):
             yield net, net.at(x), net.at(y)
 
 
-def chain(*factors, slope=0.0):
-    """Layers of one unit."""
+def units(*factors, bias=0.0, slope=0.0):
+    """Layers of one unit each, where every side is worked out by hand."""
     weights = tuple(torch.full((1, 1), f, dtype=torch.float64) for f in factors)
-    zeros = (torch.zeros(1, dtype=torch.float64),) * len(weights)
-    return Stack(tuple(f"layer {i}" for i in range(len(weights))), weights, zeros, slope, False)
+    biases = tuple(torch.full((1,), bias, dtype=torch.float64) for _ in factors)
+    names = tuple(f"layer {i}" for i in range(len(factors)))
+    return Stack(names, weights, biases, slope, bias != 0)
+
+
+def at(value, *factors, **options):
+    return units(*factors, **options).at(torch.full((1,), value, dtype=torch.float64))
+
+
+def sides(theorem, *facts):
+    found = theorem("here", *facts).check()
+    return found.measured.value, found.limit.value
+
+
+def unbiased(*weights, slope=1.0):
+    """Layers without biases."""
+    weights = tuple(W.double() for W in weights)
+    zeros = tuple(torch.zeros(len(W), dtype=torch.float64) for W in weights)
+    return Stack(tuple("abcdefgh"[: len(weights)]), weights, zeros, slope, False)
 
 
 def faked(point, **changes):

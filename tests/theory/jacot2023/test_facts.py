@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from torch import nn
 
 from sigmascope.networks import mlp
 from sigmascope.probes import Subject
 from sigmascope.records import Verdict
 from sigmascope.theory import check, jacot2023
 from tests.models_zoo import MODELS, subject_of
-from tests.theory.jacot2023.stacks import GOOD, chain, faked, points
+from tests.theory.jacot2023.stacks import GOOD, at, faked, points
 
 ONE_POINT = {
     jacot2023.JacobianCost: None,
@@ -32,8 +31,8 @@ def test_it_holds_on_random_networks(theorem):
 def at_equality(theorem):
     """A network and an input at which a theorem is an equality."""
     if theorem in (jacot2023.JacobianCost, jacot2023.TangentCurvature):
-        return chain(1.3, 1.3, 1.3, 1.3).at(torch.ones(1).double())
-    return chain(1.0, 1.0, 1.0, 1.0).at(torch.ones(1).double())
+        return at(1.0, 1.3, 1.3, 1.3, 1.3)
+    return at(1.0, 1.0, 1.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize("theorem", ONE_POINT, ids=lambda t: t.name)
@@ -80,18 +79,6 @@ def test_other_networks_are_declined_with_the_reason(options, says):
     found = list(check(Subject(model(**options), X), only=NAMES))
     assert {c.verdict for c in found} == {Verdict.INAPPLICABLE}
     assert all(says in c.assumptions[0].says for c in found)
-
-
-def test_a_convolution_is_unfolded():
-    net = nn.Sequential(
-        nn.Conv2d(1, 2, 3, padding=1), nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(32, 3)
-    ).double()
-    x = torch.randn(4, 1, 4, 4, generator=torch.Generator().manual_seed(0)).double()
-    found = Subject(net, x).stack
-    assert found.slope == 0.2
-    assert [tuple(w.shape) for w in found.weights] == [(32, 16), (3, 32)]
-    for i in range(4):
-        assert torch.allclose(found.at(x[i].flatten()).preactivations[-1], net(x)[i])
 
 
 @pytest.mark.parametrize("name", MODELS)

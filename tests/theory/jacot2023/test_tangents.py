@@ -1,5 +1,3 @@
-"""What a balanced network with a small tangent kernel keeps small."""
-
 import math
 from dataclasses import replace
 from itertools import pairwise
@@ -7,13 +5,26 @@ from itertools import pairwise
 import pytest
 import torch
 
-from sigmascope.probes.structure import Stack
 from sigmascope.records import Estimate, Verdict
 from sigmascope.theory import jacot2023
-from sigmascope.theory.jacot2023 import RepresentationRank, RepresentationSize, ntk_trace
+from sigmascope.theory.jacot2023 import (
+    RepresentationRank,
+    RepresentationSize,
+    TangentCurvature,
+    ntk_trace,
+)
 from sigmascope.theory.jacot2023.facts import singular_values
-from tests.theory.jacot2023.stacks import COUNT, GOOD, chain, faked, points, stack
-from tests.theory.jacot2023.units import at, sides, units
+from tests.theory.jacot2023.stacks import (
+    COUNT,
+    GOOD,
+    at,
+    faked,
+    points,
+    sides,
+    stack,
+    unbiased,
+    units,
+)
 
 
 @pytest.mark.usefixtures("as_users_see_it")
@@ -21,7 +32,7 @@ def test_a_balanced_network_of_small_kernel_has_small_representations():
     for net, point, _ in points():
         even = jacot2023.balance(net).at(point.x)
         assert even.stack.balance_defect() < 1e-6
-        found = jacot2023.RepresentationSize("here", even).check()
+        found = RepresentationSize("here", even).check()
         assert found.verdict in GOOD, found
 
 
@@ -32,14 +43,14 @@ def test_most_representations_of_a_balanced_network_have_few_directions():
         net, x, y = stack(seed, depth=2 + seed % 4, width=5)
         seed += 1
         even = jacot2023.balance(net, rounds=300)
-        for theorem in jacot2023.RepresentationRank.on(even, torch.stack([x, y, (x + y) / 2])):
+        for theorem in RepresentationRank.on(even, torch.stack([x, y, (x + y) / 2])):
             found = theorem.check()
             assert found.verdict in (*GOOD, Verdict.INAPPLICABLE), found
             held += found.verdict in GOOD
 
 
 def test_representation_rank_has_teeth_and_needs_balance():
-    both = lambda net, x, y: list(jacot2023.RepresentationRank.on(net, torch.stack([x, y])))
+    both = lambda net, x, y: list(RepresentationRank.on(net, torch.stack([x, y])))
     drawn = (stack(seed, depth=4, biased=False) for seed in range(20))
     net, x, y = next(d for d in drawn if both(*d))
     (theorem,) = both(jacot2023.balance(net), x, y)
@@ -56,16 +67,16 @@ def test_representation_rank_has_teeth_and_needs_balance():
 def test_representation_size_has_teeth():
     """Of units of weight one it is an equality; rising weights let the share of norm be proved."""
     factors = [math.exp(1e-9 * k) for k in range(5)]
-    point = chain(*factors, slope=1.0).at(torch.ones(1).double())
+    point = at(1.0, *factors, slope=1.0)
     for factor, verdict in ((1 + 1e-6, Verdict.VIOLATED), (1 - 1e-6, Verdict.HOLDS)):
         fake = faked(point, jacobian=factor * point.jacobian)
-        assert jacot2023.RepresentationSize("here", fake).check().verdict == verdict
+        assert RepresentationSize("here", fake).check().verdict == verdict
 
 
 def test_of_balance_only_the_shares_of_the_norm_count():
-    falling = chain(*[math.exp(-1e-6 * k) for k in range(5)], slope=1.0)
-    for net, verdicts in ((falling, (Verdict.INAPPLICABLE,)), (chain(*[1.0] * 5), GOOD)):
-        found = jacot2023.RepresentationSize("here", net.at(torch.ones(1).double())).check()
+    falling = units(*[math.exp(-1e-6 * k) for k in range(5)], slope=1.0)
+    for net, verdicts in ((falling, (Verdict.INAPPLICABLE,)), (units(*[1.0] * 5), GOOD)):
+        found = RepresentationSize("here", net.at(torch.ones(1).double())).check()
         assert found.verdict in verdicts
     # a network that is not balanced, and whose first layers are small
     held = 0
@@ -73,23 +84,18 @@ def test_of_balance_only_the_shares_of_the_norm_count():
         weights = tuple(10.0 ** (k / 2) * w for k, w in enumerate(net.weights))
         point = replace(net, weights=weights).at(x)
         if singular_values(point.spectrum):
-            found = jacot2023.RepresentationSize("here", point).check()
+            found = RepresentationSize("here", point).check()
             assert found.verdict in (*GOOD, Verdict.INAPPLICABLE)
             held += found.verdict == Verdict.HOLDS
     assert held > 50
 
 
 def test_the_printed_factor_1_over_n_and_missing_balance_are_caught():
-    eye = (torch.eye(1, dtype=torch.float64),) * 5
-    zeros = (torch.zeros(1, dtype=torch.float64),) * 5
-    chain = Stack(tuple("abcde"), eye, zeros, 1.0, False).at(torch.ones(1).double())
-    found = jacot2023.RepresentationSize("here", chain).check()
+    found = RepresentationSize("here", at(1.0, *[1.0] * 5, slope=1.0)).check()
     assert found.measured.value == pytest.approx(5)
     assert found.limit.value == pytest.approx(5)  # with 1/64 before it, 5 > 5/64
-    up, down = (math.exp(0.1) * eye[0],) * 20, (math.exp(-0.1) * eye[0],) * 20
-    names = tuple(map(str, range(40)))
-    uneven = Stack(names, up + down, zeros[:1] * 40, 1.0, False).at(torch.ones(1).double())
-    theorem = jacot2023.RepresentationSize("here", uneven)
+    uneven = [math.exp(0.1)] * 20 + [math.exp(-0.1)] * 20
+    theorem = RepresentationSize("here", at(1.0, *uneven, slope=1.0))
     assert theorem.check().verdict == Verdict.INAPPLICABLE
     assert theorem.measured().value == pytest.approx(538, rel=0.01)
     assert theorem.limit().value < 100  # 91 without what is allowed for the missing balance
@@ -132,10 +138,8 @@ def test_with_no_more_samples_or_units_than_directions_it_says_nothing(count, wi
     sizes = [4, *[width] * 3, 2]
     weights = [torch.randn(b, a, generator=draw).double() for a, b in pairwise(sizes)]
     weights[-1] *= 20  # no first layers have more than their share of the norm
-    biases = [torch.zeros(len(w)).double() for w in weights]
-    linear = Stack(tuple("abcd"), tuple(weights), tuple(biases), 1.0, biased=False)
     rows = torch.randn(count, 4, generator=draw).double()
-    (found,) = (t.check() for t in RepresentationRank.on(linear, rows))
+    (found,) = (t.check() for t in RepresentationRank.on(unbiased(*weights), rows))
     counted = min(count, width) <= 2
     assert found.verdict == (Verdict.VACUOUS if counted else Verdict.HOLDS)
     assert (found.measured.high == 0) == counted
@@ -151,3 +155,43 @@ def test_half_of_the_layers_have_at_most_what_is_typical(count, value, low, high
     (theorem,) = RepresentationRank.on(units(2.0, 3.0), torch.ones(1, 1, dtype=torch.float64))
     found = replace(theorem, values=tuple(reversed(values))).typical
     assert (found.value, found.low, found.high) == (value, low, high)
+
+
+def test_balancing_keeps_the_function_and_lowers_the_norm():
+    for net, point, _ in points(count=100):
+        even = jacot2023.balance(net)
+        assert even.norm <= net.norm * (1 + 1e-12)
+        assert torch.allclose(even.at(point.x).preactivations[-1], point.preactivations[-1])
+
+
+def test_the_printed_2l_is_caught_and_l_is_attained():
+    checks = [TangentCurvature("here", p).check() for _, p, _ in points(0.0, 200)]
+    assert sum(c.measured.value < 2 * c.limit.value for c in checks) > 60
+    found = TangentCurvature("here", at(1.0, *[1.3] * 4)).check()
+    assert found.measured.value == pytest.approx(found.limit.value)
+
+
+def test_traces_of_the_kernel_are_those_of_autograd():
+    for net, point, _ in points(count=20):
+        live = [t.clone().requires_grad_() for t in (*net.weights, *net.biases)]
+        half = len(net.weights)
+        a = point.x
+        for i, (W, b) in enumerate(zip(live[:half], live[half:], strict=True)):
+            z = W @ a + b
+            a = torch.where(z > 0, z, net.slope * z) if i + 1 < half else z
+        total = [0.0, 0.0]
+        for out in a:
+            grads = torch.autograd.grad(out, live, retain_graph=True)
+            for k in (0, 1):
+                total[k] += sum(float(g.square().sum()) for g in grads[k * half :][:half])
+        weights, biases = ntk_trace(point)
+        assert weights == pytest.approx(total[0], rel=1e-10)
+        if net.biased:
+            assert biases == pytest.approx(total[1], rel=1e-10)
+        trace = float(jacot2023.ntk_kernel(point).trace())
+        assert trace == pytest.approx(weights + biases)
+
+
+def test_how_much_the_tangent_kernel_bends():
+    """`Σ_l ‖∂α_{l-1}/∂x‖² ‖∂f/∂z_l‖² = 9 + 4`, against `L ‖Jf‖^{2 - 2/L}`."""
+    assert sides(TangentCurvature, at(1.0, 2.0, 3.0)) == pytest.approx((13, 2 * 6))
