@@ -1,12 +1,18 @@
-"""The chain against a plain loop, and against the reference table of its statistics."""
-
 import math
 
 import pytest
 import torch
 
 from sigmascope.linalg import zero_exponents
-from sigmascope.theory.random_chains import BatchNormChain, random_numbers, random_weights
+from sigmascope.theory import random_chains
+from sigmascope.theory.random_chains import (
+    BatchNormChain,
+    LinearChain,
+    forgetting,
+    product,
+    random_numbers,
+    random_weights,
+)
 from tests.sampling import some
 
 INF = math.inf
@@ -80,12 +86,6 @@ def test_rank_falls_with_fewer_samples_and_not_with_more():
         chain = BatchNormChain(16, samples=samples, chains=64, generator=seeded(samples))
         e = chain.run(600).participation_ratio
         assert abs(e.value - r) < 3 * math.hypot(standard_error(e), 0.01 * r)
-
-
-def test_asymmetric_weights_collapse():
-    chain = BatchNormChain(6, 0.5, weights="asymmetric", chains=16, generator=seeded(7))
-    found = chain.run(200, burn_in=100)
-    assert found.participation_ratio.value == pytest.approx(1, abs=1e-6)
 
 
 def test_a_nearly_collinear_batch_opens_up():
@@ -168,7 +168,7 @@ def test_rounding_raises_no_rank(dtype):
         ({"inputs": torch.zeros(3, 4)}, "every feature is present"),
     ],
 )
-def test_refusals(as_users_see_it, options, words):
+def test_options_that_make_no_chain_are_refused(as_users_see_it, options, words):
     with pytest.raises(ValueError, match=words):
         BatchNormChain(**{"width": 4, **options})
 
@@ -177,3 +177,127 @@ def test_refusals(as_users_see_it, options, words):
 def test_run_refusals(options):
     with pytest.raises(ValueError, match=f"`{next(iter(options))}` must be"):
         BatchNormChain(4, generator=seeded()).run(**{"layers": 10, **options})
+
+
+def test_a_start_that_is_nearly_collinear_takes_longer_to_forget():
+    g = seeded(5)
+    X = torch.randn(1, 6, generator=g, dtype=torch.float64).expand(9, 6)
+    X = X + 1e-9 * torch.randn(9, 6, generator=g, dtype=torch.float64)
+    chain = BatchNormChain(6, 0.5, inputs=X, generator=g)
+    assert chain.rank == 6
+    assert chain.spread < 1e-8
+    assert chain.run(60).burn_in > forgetting(6, 0.5) + 50
+
+
+@pytest.mark.parametrize("depth", [4, 10, 24])
+@pytest.mark.parametrize("slope", [1.0, 0.3, 2.5])
+def test_it_computes_the_bent_map(depth, slope):
+    before = torch.get_rng_state()
+    net = random_chains.lipschitz_counterexample(depth, slope)
+    assert torch.equal(torch.get_rng_state(), before)  # nothing is drawn
+    x = torch.rand(200, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = x.clone()
+    expected[:, 2] += slope * (x[:, 0] - x[:, 1]).clamp(min=0)
+    assert torch.allclose(net(x), expected, rtol=1e-12, atol=1e-12)
+    assert sum(isinstance(m, torch.nn.Linear) for m in net) == depth
+
+
+@pytest.mark.parametrize("eps", [0.01, 0.1, 0.5])
+def test_its_norm_is_the_formula(eps):
+    for depth in (4, 12, 40):
+        net = random_chains.lipschitz_counterexample(depth, eps=eps)
+        norm = sum(float(p.detach().square().sum()) for p in net.parameters())
+        assert norm - 3 * depth == pytest.approx(
+            random_chains.counterexample_excess(depth, eps), rel=1e-9, abs=1e-9
+        )
+
+
+def test_the_excess_vanishes_for_exponents_between_a_half_and_one():
+    known = {0.4: 478, 0.5: 12.0, 0.6: 0.301, 0.75: 0.0012, 0.9: 0.0037, 1.0: 0.871, 1.2: 2.90}
+    for gamma, excess in known.items():
+        found = random_chains.counterexample_excess(10**8, 10 ** (-8 * gamma))
+        assert found == pytest.approx(excess, rel=0.05), gamma
+    for depth, excess in ((100, 0.75), (1000, 0.206), (10**4, 0.043), (10**5, 0.0077)):
+        best = min(
+            random_chains.counterexample_excess(depth, c * math.log(depth) / depth)
+            for c in torch.linspace(0.05, 1.5, 400).tolist()
+        )
+        assert best == pytest.approx(excess, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"), [((5,), "must be even"), ((2,), "at least 4"), ((6, -1.0), "above 0")]
+)
+def test_counterexamples_of_no_depth_are_refused(words, says):
+    with pytest.raises(ValueError, match=says):
+        random_chains.lipschitz_counterexample(*words)
+
+
+def test_a_narrow_gaussian_has_the_law_of_the_whole_product():
+    """Second moments of W H, with the shortcut (few directions) and without it."""
+    H = torch.randn(1, 12, 3, generator=seeded(5), dtype=torch.float64).expand(4000, -1, -1)
+    drawn = product(H.contiguous(), "gaussian", random_numbers(seeded(6)))
+    covariance = (drawn.mT @ drawn).mean(0) / 12
+    exact = H[0].mT @ H[0]
+    assert torch.allclose(covariance, exact, atol=0.1 * float(exact.abs().max()))
+    mixed = (drawn[:, 0, 0] * drawn[:, 1, 0]).mean()
+    assert abs(float(mixed)) < 0.1 * float(exact.abs().max())  # rows are independent
+
+
+def test_the_second_direction_dies_at_the_rate_of_the_gap():
+    """Mean of log(σ₂/σ₁) after 400 layers against (μ₁ - μ₂) * 400, over 64 chains."""
+    g = torch.Generator().manual_seed(11)
+    first, second = LinearChain(8, 0.5, chains=16, generator=g).exponents(1500, count=2)
+    chain = LinearChain(8, 0.5, chains=64, generator=g)
+    for _ in range(400):
+        chain.step()
+    sigma = chain.singular_values()
+    logs = (sigma[:, 1] / sigma[:, 0]).log()
+    expected = (second.value - first.value) * 400
+    error = float(logs.std()) / 8 + 400 * (first.high - first.low)
+    assert abs(float(logs.mean()) - expected) < 3 * error
+    assert float(logs.mean()) < -20
+
+
+@pytest.mark.parametrize("weights", ["gaussian", "uniform"])
+def test_nothing_overflows_over_many_layers(weights):
+    chain = LinearChain(4, math.inf, weights=weights, generator=torch.Generator().manual_seed(0))
+    for _ in range(3000):
+        chain.step()
+    assert bool(chain.state.isfinite().all())
+    assert float(chain.state.norm()) == pytest.approx(1)
+    assert chain.age == 3000
+
+
+def test_those_of_one_layer_are_their_definitions():
+    chain = BatchNormChain(5, 0.4, samples=7, generator=seeded())
+    found = chain.run(1, burn_in=3, tau=0.3)
+    M = chain.state[0] @ chain.state[0].mT
+    square, cube = float(M.square().sum()), float((M @ M @ M).trace())
+    regular = float((M @ M).diagonal().square().sum())
+    assert found.participation_ratio.value == pytest.approx(25 / square)
+    assert found.soft_rank.value == int((torch.linalg.eigvalsh(M) >= 0.3).sum())
+    assert found.frobenius_sq.value == pytest.approx(square)
+    assert found.regularity.value == pytest.approx(regular / cube)
+    assert found.drift.value == pytest.approx(2 * 25 - 2 * square - 8 * cube + 8 * regular)
+    assert (found.width, found.gamma, found.weights, found.samples) == (5, 0.4, "gaussian", 7)
+    assert (found.tau, found.chains, found.layers, found.burn_in) == (0.3, 1, 1, 3)
+    assert (found.rank, found.settled) == (5, False)
+
+
+def test_the_drift_is_what_a_layer_adds_to_first_order():
+    """Over many draws of the next weights, each with its opposite, so that odd orders cancel."""
+    gamma = 0.02
+    chain = BatchNormChain(3, gamma, samples=4, generator=seeded(1))
+    drift = chain.run(1, burn_in=0).drift.value
+    H = chain.state[0]
+    W = torch.randn(20_000, 3, 3, generator=seeded(2), dtype=torch.float64)
+
+    def size(H):
+        H = H / H.norm(dim=-1, keepdim=True)
+        return (H @ H.mT).square().sum((-2, -1))
+
+    added = ((size(H + gamma * W @ H) + size(H - gamma * W @ H)) / 2 - size(H)) / gamma**2
+    error = float(added.std()) / len(W) ** 0.5
+    assert error < 0.05 * abs(drift)
+    assert abs(float(added.mean()) - drift) < 4 * error + 10 * gamma**2 * abs(drift)
