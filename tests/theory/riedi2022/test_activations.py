@@ -6,8 +6,7 @@ from hypothesis import given, strategies as st
 
 from sigmascope.records import Verdict
 from sigmascope.theory.riedi2022 import OF_ACTIVATIONS, Activation, checks
-from tests.theory.riedi2022.matrices import gaussian, structured
-from tests.theory.riedi2022.told import ACTIVATIONS, PART, known
+from tests.theory.riedi2022.told import ACTIVATIONS, PART, gaussian, known, structured
 
 FINE = {Verdict.HOLDS, Verdict.CONSISTENT, Verdict.VACUOUS}
 SPEAKS = {  # by slope: the theorems whose assumptions are met
@@ -36,11 +35,7 @@ def test_they_hold_for_every_activation(seed, n, eta):
 def test_units_that_leak_nothing_are_promised_nothing(eta):
     facts = Activation.of(gaussian(5, 5, seed=1), slopes(5, eta, 3))
     found = {c.theorem: c.verdict for c in checks(facts)}
-    assert (
-        found["activation-leaks"] in {Verdict.VACUOUS}
-        if eta == 0
-        else {Verdict.HOLDS, Verdict.CONSISTENT}
-    )
+    assert (found["activation-leaks"] is Verdict.VACUOUS) is (eta == 0)
 
 
 @pytest.mark.parametrize("kind", structured(5))
@@ -51,16 +46,6 @@ def test_they_hold_for_structured_and_rectangular_matrices(kind, eta):
             assert check.verdict is not Verdict.VIOLATED, check
 
 
-@pytest.mark.parametrize("theorem", OF_ACTIVATIONS, ids=lambda t: t.name)
-def test_they_have_teeth(theorem):
-    eta = -1.0 if theorem.name == "absolute-value-keeps" else 0.0
-    facts = Activation.of(gaussian(6, 6, seed=5), slopes(6, eta, 5))
-    sigma = facts.after.sigma + (-9.0 if theorem.sense == "at least" else 1e4) * torch.eye(6)[0]
-    wrong = replace(facts, after=replace(facts.after, sigma=sigma, low=sigma, high=sigma))
-    assert theorem(facts).check().verdict in FINE
-    assert theorem(wrong).check().verdict is Verdict.VIOLATED
-
-
 def test_slopes_above_one_are_declined():
     facts = Activation.of(gaussian(4, 4, seed=1), torch.tensor([1.0, 2.0, 1.0, 1.0]))
     verdicts = {c.theorem: c.verdict for c in checks(facts)}
@@ -68,11 +53,16 @@ def test_slopes_above_one_are_declined():
     assert set(verdicts.values()) == {Verdict.INAPPLICABLE}
 
 
-def test_units_that_are_off_can_worsen_a_singular_matrix():
-    """Why `activation-condition` asks for an invertible one."""
-    M = torch.diag(torch.tensor([1.0, 1.0, 0.0]))
-    verdicts = {c.theorem: c.verdict for c in checks(Activation.of(M, torch.tensor([1.0, 0, 1])))}
-    assert verdicts["activation-condition"] is Verdict.INAPPLICABLE
+@pytest.mark.parametrize(
+    ("diagonal", "slopes", "says"),
+    [([1.0, 1, 0], [1.0, 0, 1], "M is invertible"), ([1.0] * 3, [0.0] * 3, "some unit is on")],
+)
+def test_units_that_are_off_can_worsen_a_singular_matrix(diagonal, slopes, says):
+    """Why `activation-condition` asks for an invertible one, and for a unit that is on."""
+    facts = Activation.of(torch.diag(torch.tensor(diagonal)), torch.tensor(slopes))
+    found = ACTIVATIONS["activation-condition"](facts).check()
+    assert found.verdict is Verdict.INAPPLICABLE
+    assert [a.says for a in found.assumptions if a.met is False] == [says]
 
 
 def test_one_slope_per_column(as_users_see_it):
@@ -116,13 +106,3 @@ def test_what_bounds_the_condition_after_an_activation(slopes, kappa):
     found = ACTIVATIONS["activation-condition"](facts).check()
     assert found.limit.value == pytest.approx(kappa, rel=1e-12)
     assert found.measured.value == pytest.approx(kappa, rel=1e-12)
-
-
-def test_where_every_unit_is_off_there_is_no_condition_number():
-    (told,) = [
-        c
-        for c in checks(Activation.of(torch.eye(3), torch.zeros(3)))
-        if c.theorem == "activation-condition"
-    ]
-    assert told.verdict is Verdict.INAPPLICABLE
-    assert [a.says for a in told.assumptions if a.met is False] == ["some unit is on"]

@@ -4,8 +4,10 @@ import math
 
 import pytest
 import torch
+from torch.nn import functional as F
 
 from sigmascope.theory.riedi2022 import loss_curvature, neuron_limit
+from tests.theory.riedi2022.told import gaussian
 
 
 def test_the_quadratic_form_of_two_samples_by_hand():
@@ -36,3 +38,51 @@ def test_the_limit_of_units_by_hand():
 def test_matrices_that_drop_a_direction_bound_nothing(M):
     assert neuron_limit([M], torch.ones(1, 2), torch.ones(1, 2)) == math.inf
     assert loss_curvature([M], torch.ones(1, 2)).layer_factor == math.inf
+
+
+# rho: quantities of the network of Fig. 8 as in the text, and with the skip around all of it
+FIGURE_8 = {
+    0.0: ((3.844, 8306, 9.184, 0.039), (3.844, 8306, 9.184, 0.039)),
+    0.25: ((3.951, 5364, 8.779, 0.038), (3.890, 439, 6.250, 0.030)),
+    0.5: ((4.116, 2908, 8.155, 0.037), (3.965, 221, 5.526, 0.029)),
+    0.75: ((4.353, 2068, 7.839, 0.037), (4.054, 140, 5.102, 0.029)),
+    1.0: ((4.674, 1690, 7.614, 0.036), (4.168, 102, 4.786, 0.028)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("around", ["the first layer", "everything"])
+def test_table_7(around):
+    """A toy network of width 6: `f = D2 W2 (D1 W1 + rho Id) D0 W0 x` and its variant."""
+    n, eta, draws = 6, 0.1, 2000
+    W0, W1, W2 = (
+        gaussian(draws, n, 2, seed=1),
+        gaussian(draws, n, n, seed=2),
+        gaussian(draws, n, n, seed=3),
+    )
+    b0, b1, b2 = (gaussian(draws, n, seed=4 + k) for k in range(3))
+    x = gaussian(draws, 2, seed=7)
+    slopes = lambda p: torch.where(p > 0, 1.0, eta)
+    p0 = (W0 @ x[:, :, None])[:, :, 0] + b0
+    z0, D0 = F.leaky_relu(p0, eta), slopes(p0)
+    p1 = (W1 @ z0[:, :, None])[:, :, 0] + b1
+    eye = torch.eye(n, dtype=torch.float64)
+    for rho, tables in FIGURE_8.items():
+        first = slopes(p1)[:, :, None] * W1
+        if around == "the first layer":
+            z1 = F.leaky_relu(p1, eta) + rho * z0
+            p2 = (W2 @ z1[:, :, None])[:, :, 0] + b2
+            M = slopes(p2)[:, :, None] * (W2 @ (first + rho * eye))
+        else:
+            p2 = (W2 @ F.leaky_relu(p1, eta)[:, :, None])[:, :, 0] + b2
+            M = slopes(p2)[:, :, None] * (W2 @ first) + rho * eye
+        s = torch.linalg.svdvals(M * D0[:, None])
+        top, kappa, log, error = tables[around == "everything"]
+        logs = (s[:, 0] / s[:, -1]).log()
+        mine = logs.std().item() / math.sqrt(draws)
+        assert abs(logs.mean().item() - log) <= 3 * math.hypot(mine, error)
+        assert s[:, 0].median().item() == pytest.approx(top, rel=0.06)
+        assert logs.median().item() == pytest.approx(math.log(kappa), abs=0.2)
+        # the condition number of the quadratic form is that of the matrix, whatever is read
+        one = loss_curvature([(M * D0[:, None])[0]], z0[:1])
+        assert one.condition == pytest.approx((s[0, 0] / s[0, -1]).item(), rel=1e-6)

@@ -1,4 +1,4 @@
-"""Facts that are told, a part in a million past equality, where a wrong bound is found out."""
+"""Matrices, and facts that are told: a part in a million past equality a wrong bound is found."""
 
 from dataclasses import replace
 
@@ -40,3 +40,24 @@ def conditioned(layer, kappa):
     zero = layer.off[1]
     sigma = [kappa] + [1.0] * (layer.n - zero - 1) + [0.0] * zero
     return replace(layer, skipped=known(layer.skipped, *sigma))
+
+
+def gaussian(*shape, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def structured(n):
+    """Matrices with multiple or zero singular values, by name."""
+    ones = torch.ones(n, n, dtype=torch.float64)
+    return {
+        "zero": 0 * ones,
+        "identity": torch.eye(n, dtype=torch.float64),
+        "minus identity": -torch.eye(n, dtype=torch.float64),
+        "orthogonal": torch.linalg.qr(gaussian(n, n, seed=0))[0],
+        "rank one": ones,
+        "nilpotent": torch.diag(torch.ones(n - 1, dtype=torch.float64), 1),
+        "symmetric": gaussian(n, n, seed=1) + gaussian(n, n, seed=1).T,
+        "skew": gaussian(n, n, seed=2) - gaussian(n, n, seed=2).T,
+        "diagonal": torch.diag(torch.linspace(-2, 2, n, dtype=torch.float64)),
+    }

@@ -1,13 +1,13 @@
-"""What small weights promise of a skip layer, as printed and at best."""
-
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from sigmascope.theory.riedi2022 import Weights, hard_bounds
-from tests.theory.riedi2022.told import PART
+from sigmascope.records import Verdict
+from sigmascope.theory.riedi2022 import OF_WEIGHTS, Weights, checks, hard_bounds
+from tests.theory.riedi2022.told import PART, WEIGHTS, gaussian, known, small_weights
 
 
 def test_the_printed_bounds_are_those_of_the_paper():
@@ -82,7 +82,15 @@ def test_interlacing_needs_weights_below_one_over_the_width(cn):
 
 @pytest.mark.parametrize(
     ("m", "eta", "best"),
-    [(0, 0.0, 3.0), (0, 0.25, 3.0), (3, 0.0, 3.0), (3, -1.0, 3.0), (4, 0.5, 6.0), (1, -0.5, 6.0)],
+    [
+        (0, 0.0, 3.0),
+        (0, 0.25, 3.0),
+        (3, 0.0, 3.0),
+        (3, -1.0, 3.0),
+        (4, 0.5, 6.0),
+        (1, -0.5, 6.0),
+        (4, 0.0, math.inf),
+    ],
 )
 def test_interlacing_divides_by_the_slope_of_the_units_that_are_off(m, eta, best):
     """Width 4 and `cn = 1/2`: `(1 + cn) / (1 - cn) = 3`."""
@@ -101,10 +109,6 @@ def test_the_example_of_section_6_3():
     found = hard_bounds(1 / 24, 8, m=2, eta=0.0)
     assert found.printed["(90)"] == pytest.approx(8)
     assert found.best == pytest.approx(2)
-
-
-def test_nothing_is_promised_when_no_unit_is_on():
-    assert hard_bounds(0.01, 4, m=4, eta=0.0).best == math.inf
 
 
 def test_what_does_not_fit_is_refused(as_users_see_it):
@@ -129,3 +133,71 @@ def test_the_condition_number_is_of_the_values_that_are_not_zero_by_construction
     kappa = facts.condition
     assert kappa.low <= expected <= kappa.high
     assert kappa.value == pytest.approx(expected, rel=1e-12)
+
+
+FINE = {Verdict.HOLDS, Verdict.CONSISTENT}
+
+
+def facts(*, n, cn, m, eta, depth=2, seed=0):
+    """Layers of the largest weights that are allowed, with signs at random."""
+    layers = [cn / n * gaussian(n, n, seed=seed + k).sign() for k in range(depth)]
+    diagonals = [torch.where(gaussian(n, seed=seed + 7 + k) > 0, 1.0, eta) for k in range(depth)]
+    return Weights.of(layers, diagonals, off=torch.arange(n) < m, eta=eta)
+
+
+@given(
+    seed=st.integers(0, 10**5),
+    n=st.integers(1, 8),
+    cn=st.floats(0.001, 0.99),
+    eta=st.sampled_from([-1.0, 0.0, 0.05, 0.5, 1.0]),
+    share=st.floats(0, 1),
+)
+def test_they_hold_for_the_largest_weights_allowed(seed, n, cn, eta, share):
+    for check in checks(facts(n=n, cn=cn, m=int(share * n), eta=eta, seed=seed)):
+        assert check.verdict is not Verdict.VIOLATED, check
+
+
+@pytest.mark.parametrize("theorem", OF_WEIGHTS, ids=lambda t: t.name)
+def test_weights_too_large_are_declined(theorem):
+    found = theorem(facts(n=8, cn=1.5, m=2, eta=0.0)).check()
+    assert found.verdict is Verdict.INAPPLICABLE
+    assert any("c < 1/n" in a.says and a.met is False for a in found.assumptions)
+
+
+LIMITS = {  # at c = 0.002, n = 10, m = 2
+    "hard-absolute": (-1.0, 1.02 / 0.98),
+    "hard-relu-any": (0.0, 1.02 / math.sqrt(0.56)),
+    "hard-relu-share": (0.0, 1.02 / (0.98 - math.sqrt(0.2))),
+    "hard-relu-count": (0.0, 1.02 / math.sqrt(0.8)),
+    "hard-leaky-squares": (0.9, 1.02 / math.sqrt(0.9604 - 0.4 * math.sqrt(2))),
+    "hard-leaky": (0.9, 1.02 / (0.98 - 0.1 * math.sqrt(2.012))),
+    "hard-any": (0.9, 1.02 / 0.98 / 0.9),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_sure_bounds_flip_a_part_in_a_million_past_their_constants(name):
+    eta, limit = LIMITS[name]
+    facts = small_weights(10, 0.002, 2, eta)
+    for kappa, verdict in (
+        (limit * (1 + PART), Verdict.VIOLATED),
+        (limit * (1 - PART), Verdict.HOLDS),
+    ):
+        # with ReLU the last two values are zero by construction and do not count
+        sigma = [kappa] + [1.0] * (7 if eta == 0 else 9) + [1e-3] * (2 if eta == 0 else 0)
+        moved = replace(facts, read=known(facts.read, *sigma))
+        assert WEIGHTS[name](moved).check().verdict is verdict
+
+
+def test_equal_entries_attain_the_bounds_of_products():
+    facts = small_weights(8, 0.0625, 0, 1.0)  # s₁ = cn = 1/2 and s₁(M(1)) = 3/2
+    for name, moved in (
+        ("entries-norm", replace(facts, bypassed=known(facts.bypassed, 0.5 * (1 + PART)))),
+        ("entries-product", replace(facts, largest_entry=0.0625 * (1 + PART))),
+        ("entries-skip", replace(facts, skipped=known(facts.skipped, 1.5 + PART, *[1.0] * 7))),
+        ("entries-skip", replace(facts, skipped=known(facts.skipped, *[1.0] * 7, 0.5 - PART))),
+    ):
+        assert WEIGHTS[name](facts).check().measured.value == pytest.approx(
+            0.0625 if name == "entries-product" else 0.5, rel=1e-12
+        )
+        assert WEIGHTS[name](moved).check().verdict is Verdict.VIOLATED
