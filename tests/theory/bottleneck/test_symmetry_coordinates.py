@@ -8,7 +8,7 @@ from torch import nn
 
 from sigmascope import theory
 from sigmascope.gate import Refusal
-from sigmascope.theory import jacot2023
+from sigmascope.theory.jacot2023 import constructions
 
 
 class Norms(nn.Module):
@@ -60,9 +60,7 @@ def test_coordinates_are_principal():
 
 
 def test_dynamics_that_close_are_told_from_those_that_do_not():
-    task = jacot2023.constructions.symmetry_task(
-        6, samples=600, generator=torch.Generator().manual_seed(0)
-    )
+    task = constructions.symmetry_task(6, samples=600, generator=torch.Generator().manual_seed(0))
     w = task.axis.float()
 
     class Summary(nn.Module):

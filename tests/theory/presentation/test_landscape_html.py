@@ -9,6 +9,8 @@ from sigmascope import networks, theory
 from sigmascope.cli import app
 from sigmascope.gate import Refusal
 from sigmascope.report import json_form
+from sigmascope.theory import landscape
+from sigmascope.theory.presentation import Scenery
 from sigmascope.theory.presentation.landscape_html import _map
 
 
@@ -18,11 +20,11 @@ def measured():
     net = networks.mlp(inputs=6, outputs=3, depth=3, width=8, init="he", generator=g)
     x, y = torch.randn(20, 6, generator=g), torch.randint(3, (20,), generator=g)
     say = {"targets": y, "loss": F.cross_entropy}
-    found = theory.landscape.what_if(net, x, skip="hidden.1", rhos=[0, 0.5, 1.0], **say)
-    scenery = theory.presentation.Scenery(
-        theory.landscape.curvature(net, x, generator=g, **say),
-        theory.landscape.loss_surface(net, x, points=7, generator=g, **say),
-        theory.landscape.input_regions(net, x),
+    found = landscape.what_if(net, x, skip="hidden.1", rhos=[0, 0.5, 1.0], **say)
+    scenery = Scenery(
+        landscape.curvature(net, x, generator=g, **say),
+        landscape.loss_surface(net, x, points=7, generator=g, **say),
+        landscape.input_regions(net, x),
     )
     return found, scenery
 
@@ -58,7 +60,7 @@ def count(browser, selector):
     return browser.execute_script("return document.querySelectorAll(arguments[0]).length", selector)
 
 
-def test_every_picture_is_drawn(shown, measured):
+def test_every_picture_is_drawn_and_names_of_models_do_nothing(shown, measured):
     assert count(shown, "#conditions .scatterlayer .trace") == 3
     assert count(shown, "#compared .scatterlayer .trace") == 4
     assert count(shown, "#trajectories .scatterlayer .trace") > 8
@@ -69,15 +71,12 @@ def test_every_picture_is_drawn(shown, measured):
     assert count(shown, "#map .scatterlayer .trace") > 3
     says = shown.execute_script("return document.getElementById('regions-says').textContent")
     assert f"meets {len(measured[1].regions.partition.polygons)} regions" in says
+    title = shown.execute_script("return document.getElementById('model').textContent")
+    assert title == "<script>alert(1)</script>"
 
 
 def test_the_library_that_draws_comes_packed(written):
     assert written.stat().st_size < 2_500_000
-
-
-def test_names_of_models_do_nothing(shown):
-    title = shown.execute_script("return document.getElementById('model').textContent")
-    assert title == "<script>alert(1)</script>"
 
 
 def test_the_controls_change_the_pictures(shown):

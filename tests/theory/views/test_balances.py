@@ -1,21 +1,10 @@
 """Balances measured once, over training, and between two states."""
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
-
-
-def network(seed=0, act=nn.ReLU):
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return nn.Sequential(nn.Linear(6, 8), act(), nn.Linear(8, 7), nn.Linear(7, 3))
-
-
-def data(seed=0):
-    g = torch.Generator().manual_seed(seed)
-    return torch.randn(20, 6, generator=g), torch.randint(3, (20,), generator=g)
+from tests.theory.test_comparing import data, network
 
 
 def test_the_view_is_read_on_request():

@@ -3,7 +3,8 @@
 import torch
 from torch.nn import functional as F
 
-from sigmascope import networks, sources, survey, theory
+from sigmascope import networks, sources, survey
+from sigmascope.theory import landscape
 
 
 def test_readings_are_those_of_the_landscape():
@@ -13,6 +14,6 @@ def test_readings_are_those_of_the_landscape():
     options = {"targets": data.targets, "loss": F.cross_entropy}
     measured = survey.profile(model, data.inputs, views=["conditioning"], **options)
     found = {r.site: r.estimate for r in measured.series("condition of learning")}
-    land = theory.landscape.landscape(model, data.inputs, **options)
+    land = landscape.landscape(model, data.inputs, **options)
     assert found == {layer.site: layer.condition for layer in land.layers}
     assert len(measured.series("layer factor")) == len(measured.series("data factor")) == 3

@@ -129,17 +129,11 @@ def test_the_trace_alone_ends_sooner_than_all_settled_ends_would():
         ({"only": ["largest"]}, r"must name some of .* got \['largest'\]"),
         ({"tolerance": 0.0}, "`tolerance` must be a relative error above 0 and below 1, got 0.0"),
         ({"tolerance": float("nan")}, "got nan"),
+        ({"steps": 1}, "must be at least 2"),
+        ({"kind": "hessian"}, "depends on targets"),
     ],
-    ids=["nothing", "unknown", "zero", "nan"],
+    ids=["nothing", "unknown", "zero", "nan", "steps", "targets"],
 )
 def test_what_cannot_be_asked_is_refused(as_users_see_it, wrong, words):
     with pytest.raises(Refusal, match=words):
-        curvature(nn.Linear(3, 2), torch.ones(4, 3), kind="gauss-newton", **wrong)
-
-
-def test_refusals(as_users_see_it):
-    net, x = nn.Linear(3, 2), torch.ones(4, 3)
-    with pytest.raises(Refusal, match="must be at least 2"):
-        curvature(net, x, kind="gauss-newton", steps=1)
-    with pytest.raises(Refusal, match="depends on targets"):
-        curvature(net, x)
+        curvature(nn.Linear(3, 2), torch.ones(4, 3), **({"kind": "gauss-newton"} | wrong))

@@ -1,13 +1,14 @@
-"""Readings of a bottleneck on networks whose dimensions are known."""
-
 import math
 
 import pytest
 import torch
+from hypothesis import given, strategies as st
 from torch import nn
 
-from sigmascope import networks, survey, theory
+from sigmascope import networks, survey
 from sigmascope.diagnosis import judge
+from sigmascope.theory import random_chains
+from sigmascope.theory.bottleneck import inner_dimension
 from sigmascope.theory.views.bottleneck import counted
 
 
@@ -22,15 +23,13 @@ def cube(n=40):
 
 def test_a_network_of_bottleneck_rank_three():
     depth, eps = 12, 0.2
-    net = theory.random_chains.lipschitz_counterexample(depth, eps=eps)
+    net = random_chains.lipschitz_counterexample(depth, eps=eps)
     _, found = read(net, cube())
     ranks = [e.value for (_, quantity), e in found.items() if quantity == "weight rank"]
     assert ranks == [3] * depth
     assert found["(network)", "Jacobian rank"].value == 3
     excess = found["(network)", "norm excess"]
-    assert excess.value == pytest.approx(
-        theory.random_chains.counterexample_excess(depth, eps), rel=0.2
-    )
+    assert excess.value == pytest.approx(random_chains.counterexample_excess(depth, eps), rel=0.2)
     assert excess.low >= 0
     distances = [e.value for (_, q), e in found.items() if q == "isometry distance"]
     assert max(distances) < 1.5
@@ -81,3 +80,54 @@ def test_angles_between_kernels_are_those_of_alignment():
     cosine = float((one * two).sum() / (one.norm() * two.norm()))
     site = profile.layers[1].site
     assert found[site, "kernel angle"].value == pytest.approx(math.acos(cosine))
+
+
+def spectra(top, *, rest=1e-3, count=20, width=8, seed=0):
+    """Given leading values, noisy from sample to sample, and small others."""
+    g = torch.Generator().manual_seed(seed)
+    s = torch.full((count, width), rest, dtype=torch.float64)
+    s[:, : len(top)] = torch.tensor(top, dtype=torch.float64)
+    return (s * torch.empty_like(s).log_normal_(0, 0.2, generator=g)).sort(1, descending=True)[0]
+
+
+@given(rank=st.integers(1, 6), scale=st.floats(-3, 3), seed=st.integers(0, 1000))
+def test_a_gap_is_found_at_any_scale(rank, scale, seed):
+    top = [0.7**i for i in range(rank)]
+    found = inner_dimension(10**scale * spectra(top, seed=seed))
+    assert (found.low, found.value, found.high) == (rank, rank, rank)
+    assert found.risk == 0.05
+
+
+@pytest.mark.parametrize(
+    ("top", "options", "mixtures", "low", "high"),
+    [
+        ([1, 0.9, 0.8], {"width": 3}, None, 3, 3),  # full rank is a rank
+        ([1, 0.9, 0.8], {"width": 3}, 3, 3, math.inf),  # as many as mixtures may be more
+        ([1, 0.9], {}, 8, 2, 2),
+        ([1.0, 0.2], {"rest": 0.03}, None, 1, 2),  # two gaps
+    ],
+)
+def test_how_far_a_gap_decides(top, options, mixtures, low, high):
+    found = inner_dimension(spectra(top, **options), mixtures=mixtures)
+    assert (found.low, found.high) == (low, high)
+
+
+def test_no_gap_claims_little():
+    s = torch.tensor([[0.8**i for i in range(20)]], dtype=torch.float64).expand(5, 20)
+    found = inner_dimension(s)
+    assert "no clear gap" in found.how
+    assert found.low <= 4
+    assert found.high >= 17
+
+
+def test_samples_with_another_rank_do_not_decide():
+    s = spectra([1.0, 0.8], count=21)
+    s[:8, 1] = 1e-6
+    assert inner_dimension(s).value == 2
+
+
+@pytest.mark.parametrize("width", [0, 3])
+def test_no_dependence_is_dimension_zero(width):
+    found = inner_dimension(torch.zeros(4, width, dtype=torch.float64))
+    assert (found.low, found.high) == (0, 0)
+    assert math.isfinite(found.value)

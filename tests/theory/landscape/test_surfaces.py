@@ -3,11 +3,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sigmascope import networks
 from sigmascope.gate import Refusal
 from sigmascope.networks import mlp
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import losses_at
-from sigmascope.theory.landscape import loss_line, loss_surface
+from sigmascope.theory.landscape import input_regions, loss_line, loss_surface
+from tests.theory.landscape.test_conditioning import data, net
 
 D = torch.float64
 
@@ -97,7 +99,7 @@ def test_along_the_hessians_directions_the_loss_bends_as_it_says():
     assert float(found.along.split()[-1]) == pytest.approx(top[0].item(), rel=1e-2)
 
 
-def test_refusals(as_users_see_it):
+def test_surfaces_that_cannot_be_measured_are_refused(as_users_see_it):
     net, x, y = digits_like()
     say = {"targets": y, "loss": F.cross_entropy}
     with pytest.raises(Refusal, match="`points` must be at least 3, got 2"):
@@ -110,8 +112,6 @@ def test_refusals(as_users_see_it):
         loss_line(net, net.state_dict(), x, **say)
     with pytest.raises(Refusal, match="none such for"):
         loss_line(net, {}, x, **say)
-    with pytest.raises(Refusal, match="depend on targets and a loss"):
-        losses_at(Subject(net, x), [{}], torch.zeros(1, 1, dtype=D))
     wrong = [{"hidden.0.weight": torch.zeros(2)}]
     with pytest.raises(Refusal, match="must have the shapes of the model"):
         losses_at(Subject(net, x, y, F.cross_entropy), wrong, torch.zeros(1, 1, dtype=D))
@@ -119,3 +119,38 @@ def test_refusals(as_users_see_it):
         p.requires_grad_(requires_grad=False)
     with pytest.raises(Refusal, match="weights that are trained"):
         loss_surface(net, x, **say)
+
+
+def test_the_plane_goes_through_the_samples():
+    x = data()[0]
+    found = input_regions(net(), x, samples=(4, 1, 2))
+    three = x[[4, 1, 2]].double()
+    for i in range(3):
+        for j in range(i):
+            apart = float((found.at[i] - found.at[j]).norm()) * found.half
+            assert apart == pytest.approx(float((three[i] - three[j]).norm()), rel=1e-9)
+    assert float(found.at.abs().max()) == pytest.approx(0.6)
+
+
+def test_the_model_stays_in_float32():
+    model = net().float()
+    before = [p.clone() for p in model.parameters()]
+    input_regions(model, data()[0].float())
+    for p, q in zip(model.parameters(), before, strict=True):
+        assert torch.equal(p, q)
+        assert p.dtype == torch.float32
+
+
+def test_samples_without_a_plane_are_refused(as_users_see_it):
+    model, x = net(), data()[0]
+    with pytest.raises(Refusal, match="must be a tensor"):
+        input_regions(model, (x,))
+    with pytest.raises(Refusal, match="must be three of 12, all different"):
+        input_regions(model, x, samples=(0, 0, 1))
+    with pytest.raises(Refusal, match="must be three of 12"):
+        input_regions(model, x, samples=(0, 1, 12))
+    x[2] = 2 * x[1] - x[0]
+    with pytest.raises(Refusal, match="must not lie on a line"):
+        input_regions(model, x)
+    with pytest.raises(Refusal, match="running statistics"):
+        input_regions(networks.mlp(inputs=5, outputs=3, norm="batch"), data()[0].float())
