@@ -5,8 +5,6 @@ from torch.nn import functional as F
 
 from sigmascope import survey, theory
 from sigmascope.gate import Refusal
-from sigmascope.records import Estimate
-from sigmascope.survey import Change
 
 
 def network(seed=0, act=nn.ReLU):
@@ -55,13 +53,6 @@ def test_profiles_are_compared():
     x, _ = data()
     one, two = (survey.profile(network(s), x, views=["weights"]) for s in (0, 1))
     assert len(theory.compare(one, two).changes) == len(one.readings)
-
-
-def test_a_factor_from_zero_is_infinite():
-    of = lambda a, b: Change("s", "q", "weights", "", Estimate.exactly(a), Estimate.exactly(b))
-    assert of(0, 1).factor == float("inf")
-    assert of(0, 0).factor == 1
-    assert of(2, 1).factor == 0.5
 
 
 @pytest.mark.usefixtures("as_users_see_it")

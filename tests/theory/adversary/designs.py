@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+from tests.models_zoo import Net
+from tests.theory.le2022.networks import Abs
+
 SHAPES = (
     "linear",
     "relu",
@@ -105,34 +108,11 @@ class Residual(nn.Module):
         return self.skip(h) + self.outer(F.relu(self.inner(h)))
 
 
-class Gated(nn.Module):
-    def __init__(self, width, *, biased):
-        super().__init__()
-        self.value, self.gate = (nn.Linear(width, width, bias=biased) for _ in range(2))
-
-    def forward(self, h):
-        return self.value(h) * torch.relu(self.gate(h))
-
-
-class Absolute(nn.Module):
-    def forward(self, h):
-        return h.abs()
-
-
-class Tied(nn.Module):
-    def __init__(self, width, *, biased):
-        super().__init__()
-        self.layer = nn.Linear(width, width, bias=biased)
-
-    def forward(self, h):
-        return self.layer(F.relu(self.layer(h)))
-
-
 ACTIVATIONS = {
     "linear": None,
     "relu": nn.ReLU,
     "leaky": lambda: nn.LeakyReLU(0.25),
-    "absolute": Absolute,
+    "absolute": Abs,
     "smooth": nn.Tanh,
     "batch-norm": nn.ReLU,
     "layer-norm": nn.ReLU,
@@ -172,8 +152,13 @@ def _built(design):
         if design.shape in ("residual", "branch"):
             parts.append(Residual(w, branch=design.shape == "branch", biased=b))
             continue
-        if design.shape in ("gated", "tied"):
-            parts.append((Gated if design.shape == "gated" else Tied)(w, biased=b))
+        if design.shape == "gated":
+            gated = lambda net, h: net.value(h) * torch.relu(net.gate(h))
+            parts.append(Net(gated, value=nn.Linear(w, w, bias=b), gate=nn.Linear(w, w, bias=b)))
+            continue
+        if design.shape == "tied":
+            twice = lambda net, h: net.layer(F.relu(net.layer(h)))
+            parts.append(Net(twice, layer=nn.Linear(w, w, bias=b)))
             continue
         if design.shape == "batch-norm":
             parts.append(nn.BatchNorm1d(w))
