@@ -26,28 +26,36 @@ SHAPES = (
     "tied",
     "smooth",
 )
-WEIGHTS = (
-    "default",
-    "gaussian",
-    "orthogonal",
-    "identity",
-    "scalar",
-    "rank one",
-    "duplicated",
-    "graded",
-    "zero layer",
-    "balanced",
-)
-INPUTS = (
-    "gaussian",
-    "rank two",
-    "duplicated",
-    "scaled rows",
-    "scaled columns",
-    "zeros",
-    "one",
-    "tiny",
-)
+EYE = lambda shape: torch.eye(*shape, dtype=torch.float64)
+DECAY = lambda power, n: torch.logspace(0, power, n, dtype=torch.float64)
+MADE = {  # of numbers that were drawn
+    "gaussian": lambda draw: draw,
+    "orthogonal": lambda draw: (lambda U, _, Vh: U @ Vh)(
+        *torch.linalg.svd(draw, full_matrices=False)
+    ),
+    "identity": lambda draw: EYE(draw.shape),
+    "scalar": lambda draw: 1.25 * EYE(draw.shape),
+    "rank one": lambda draw: draw[:, :1] @ draw[:1],
+    "duplicated": lambda draw: draw[:1].expand(draw.shape),
+    "graded": lambda draw: draw * DECAY(-8, draw.shape[1]),
+    "zero layer": lambda draw: draw,  # all but the last
+    "balanced": lambda draw: torch.diag(torch.linspace(1, 2, max(draw.shape), dtype=torch.float64))[
+        : len(draw), : draw.shape[1]
+    ],
+}
+WEIGHTS = ("default", *MADE)
+INPUTS = {
+    "gaussian": lambda x, g: x,
+    "rank two": lambda x, g: (
+        x[:, :2] @ torch.randn(min(2, x.shape[1]), x.shape[1], generator=g, dtype=torch.float64)
+    ),
+    "duplicated": lambda x, g: torch.cat([x[: len(x) // 2]] * 2),
+    "scaled rows": lambda x, g: x * DECAY(-6, len(x))[:, None],
+    "scaled columns": lambda x, g: x * DECAY(6, x.shape[1]),
+    "zeros": lambda x, g: F.pad(x[1:, 1:], (1, 0, 1, 0)),
+    "one": lambda x, g: x,
+    "tiny": lambda x, g: 1e-6 * x,
+}
 TRAINING = ("none", "some", "converged", "diverged")
 
 
@@ -77,7 +85,7 @@ DECADES = (0, 0, 0, -6, -3, -1, 1, 3, 6)
 CHOICES = {
     "shape": SHAPES,
     "weights": WEIGHTS,
-    "inputs": INPUTS,
+    "inputs": tuple(INPUTS),
     "training": TRAINING,
     "depth": range(1, 6),
     "width": range(1, 7),
@@ -175,27 +183,10 @@ def _built(design):
 
 
 def _weighted(weight, design, g, *, last):
-    shape = weight.flatten(1).shape
-    draw = torch.randn(shape, generator=g, dtype=torch.float64)
-    eye = torch.eye(*shape, dtype=torch.float64)
-    made = {
-        "gaussian": lambda: draw,
-        "orthogonal": lambda: (
-            torch.linalg.svd(draw, full_matrices=False)[0]
-            @ torch.linalg.svd(draw, full_matrices=False)[2]
-        ),
-        "identity": lambda: eye,
-        "scalar": lambda: 1.25 * eye,
-        "rank one": lambda: draw[:, :1] @ draw[:1],
-        "duplicated": lambda: draw[:1].expand(shape),
-        "graded": lambda: draw * torch.logspace(0, -8, shape[1], dtype=torch.float64),
-        "zero layer": lambda: 0 * draw if last else draw,
-        "balanced": lambda: torch.diag(torch.linspace(1, 2, max(shape), dtype=torch.float64))[
-            : shape[0], : shape[1]
-        ],
-    }
-    if design.weights in made:
-        weight.copy_(made[design.weights]().reshape(weight.shape))
+    draw = torch.randn(weight.flatten(1).shape, generator=g, dtype=torch.float64)
+    if design.weights in MADE:
+        zero = design.weights == "zero layer" and last
+        weight.copy_((0 * draw if zero else MADE[design.weights](draw)).reshape(weight.shape))
 
 
 def batch(design):
@@ -204,19 +195,7 @@ def batch(design):
     d = 16 if design.shape in ("conv", "pooled") else design.width
     n = 1 if design.inputs == "one" else 6
     x = torch.randn(n, d, generator=g, dtype=torch.float64)
-    if design.inputs == "rank two":
-        x = x[:, :2] @ torch.randn(min(2, d), d, generator=g, dtype=torch.float64)
-    elif design.inputs == "duplicated":
-        x[n // 2 :] = x[: n - n // 2]
-    elif design.inputs == "scaled rows":
-        x *= torch.logspace(0, -6, n, dtype=torch.float64)[:, None]
-    elif design.inputs == "scaled columns":
-        x *= torch.logspace(0, 6, d, dtype=torch.float64)
-    elif design.inputs == "zeros":
-        x[0] = 0
-        x[:, 0] = 0
-    elif design.inputs == "tiny":
-        x *= 1e-6
+    x = INPUTS[design.inputs](x, g)
     x = x.to(design.dtype)
     return x.reshape(n, 1, 4, 4) if design.shape in ("conv", "pooled") else x
 

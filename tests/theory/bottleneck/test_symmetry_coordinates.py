@@ -9,20 +9,19 @@ from torch import nn
 from sigmascope import theory
 from sigmascope.gate import Refusal
 from sigmascope.theory.jacot2023 import constructions
+from tests.models_zoo import Net
 
 
-class Norms(nn.Module):
+def norms():
     """`(x_1, ‖(x_2, x_3)‖)`, read by a layer: rotations around the first axis change nothing."""
 
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Linear(3, 3, bias=False)
-        self.last = nn.Linear(2, 4)
-        nn.init.eye_(self.first.weight)
+    def forward(net, x):
+        x = net.first(x)
+        return net.last(torch.stack([x[:, 0], x[:, 1:].norm(dim=1)], dim=1))
 
-    def forward(self, x):
-        x = self.first(x)
-        return self.last(torch.stack([x[:, 0], x[:, 1:].norm(dim=1)], dim=1))
+    net = Net(forward, first=nn.Linear(3, 3, bias=False), last=nn.Linear(2, 4))
+    nn.init.eye_(net.first.weight)
+    return net
 
 
 def orbits(count=30, turns=8):
@@ -35,7 +34,7 @@ def orbits(count=30, turns=8):
 
 
 def test_orbits_are_points_where_the_symmetry_is_built_in():
-    found = {r.site: r.estimate.value for r in theory.bottleneck.orbit_variance(Norms(), orbits())}
+    found = {r.site: r.estimate.value for r in theory.bottleneck.orbit_variance(norms(), orbits())}
     assert found["first"] > 0.3
     assert found["last"] < 1e-10
     assert found["(output)"] < 1e-10
@@ -44,38 +43,33 @@ def test_orbits_are_points_where_the_symmetry_is_built_in():
 def test_pairs_that_mean_nothing_lie_as_far_apart_as_any():
     g = torch.Generator().manual_seed(1)
     pairs = torch.randn(500, 2, 3, generator=g)
-    (first, *_) = theory.bottleneck.orbit_variance(Norms(), pairs)
+    (first, *_) = theory.bottleneck.orbit_variance(norms(), pairs)
     assert first.estimate.value == pytest.approx(0.5, abs=0.05)  # half of it is left in two draws
 
 
 def test_coordinates_are_principal():
     x = orbits().flatten(0, 1)
-    found = theory.bottleneck.coordinates(Norms(), x, site="first", count=3)
+    found = theory.bottleneck.coordinates(norms(), x, site="first", count=3)
     assert found.share == pytest.approx(1)
     spread = found.values.std(0)
     assert bool((spread[:-1] >= spread[1:]).all())
     assert torch.allclose(found.values, found.of(x.double()))
-    assert theory.bottleneck.coordinates(Norms(), x, after="first").site == "last"
-    assert theory.bottleneck.coordinates(Norms(), x).site == "last"  # both hidden directions of two
+    assert theory.bottleneck.coordinates(norms(), x, after="first").site == "last"
+    assert theory.bottleneck.coordinates(norms(), x).site == "last"  # both hidden directions of two
 
 
 def test_dynamics_that_close_are_told_from_those_that_do_not():
     task = constructions.symmetry_task(6, samples=600, generator=torch.Generator().manual_seed(0))
     w = task.axis.float()
 
-    class Summary(nn.Module):
-        def __init__(self, closed):
-            super().__init__()
-            self.closed, self.last = closed, nn.Linear(2, 2)
+    def summary(rest):
+        forward = lambda net, v: net.last(torch.stack([(v @ w) ** 2, rest(v)], dim=1))
+        return Net(forward, last=nn.Linear(2, 2))
 
-        def forward(self, v):
-            along = v @ w
-            rest = v.square().sum(1) if self.closed else v[:, 0]
-            return self.last(torch.stack([along**2, rest], dim=1))
-
+    closed, bare = summary(lambda v: v.square().sum(1)), summary(lambda v: v[:, 0])
     v, moved = task.starts.float(), task.moved(task.starts).float()
-    good = theory.bottleneck.self_consistency(Summary(True), v, moved, site="last")
-    bad = theory.bottleneck.self_consistency(Summary(False), v, moved, site="last")
+    good = theory.bottleneck.self_consistency(closed, v, moved, site="last")
+    bad = theory.bottleneck.self_consistency(bare, v, moved, site="last")
     assert good.low > 0.98
     assert bad.high < good.low
 
@@ -89,7 +83,7 @@ def test_nothing_is_explained_by_noise():
 
 @pytest.mark.usefixtures("as_users_see_it")
 def test_refusals():
-    model, x = Norms(), orbits()
+    model, x = norms(), orbits()
     with pytest.raises(Refusal, match=r"must be \[inputs, equivalents"):
         theory.bottleneck.orbit_variance(model, x[:, :1])
     with pytest.raises(Refusal, match="there are first, last"):

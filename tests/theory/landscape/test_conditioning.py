@@ -13,6 +13,7 @@ from sigmascope.gate import Refusal
 from sigmascope.records import Estimate
 from sigmascope.theory import landscape
 from sigmascope.theory.landscape.conditioning import FLAT, _rate
+from tests.models_zoo import Net
 
 
 def net(*, depth=4, width=6, seed=0, activation="relu"):
@@ -128,15 +129,9 @@ def test_the_slowest_error_shrinks_at_the_predicted_rate(activation):
     assert rate == pytest.approx(layer.rate.value, rel=1e-3)
 
 
-class Skipped(nn.Module):
+def skipped(block, rho):
     """A block with the skip connection written into its code."""
-
-    def __init__(self, block, rho):
-        super().__init__()
-        self.block, self.rho = block, rho
-
-    def forward(self, x):
-        return self.block(x) + self.rho * x
+    return Net(lambda net, x: net.block(x) + rho * x, block=block)
 
 
 @given(seed=st.integers(0, 10**6), rho=st.floats(0.05, 2), at=st.integers(1, 3))
@@ -147,7 +142,7 @@ def test_a_skip_that_is_imagined_is_the_skip_that_is_built(seed, rho, at):
         model, x, skip=f"hidden.{at}", rhos=[rho], targets=y, loss=F.cross_entropy
     )[1:]
     built = copy.deepcopy(model)
-    built.hidden[at] = Skipped(built.hidden[at], rho)
+    built.hidden[at] = skipped(built.hidden[at], rho)
     true = landscape.landscape(built, x, targets=y, loss=F.cross_entropy)
     assert len(found.layers) == len(true.layers)
     for a, b in zip(found.layers, true.layers, strict=True):
@@ -171,12 +166,12 @@ def test_a_network_that_is_sure_of_its_answers_is_measured_or_flat(scale):
 
 
 def over_two(first, second, third, last):
-    return nn.Sequential(first, Skipped(nn.Sequential(second, third), 0.5), last)
+    return nn.Sequential(first, skipped(nn.Sequential(second, third), 0.5), last)
 
 
 def dense(first, second, third, last):
-    inner = nn.Sequential(second, Skipped(third, 0.5))
-    return nn.Sequential(first, Skipped(inner, 0.5), last)
+    inner = nn.Sequential(second, skipped(third, 0.5))
+    return nn.Sequential(first, skipped(inner, 0.5), last)
 
 
 @pytest.mark.parametrize(
@@ -208,13 +203,6 @@ def test_another_activation_alone_and_with_a_skip():
     assert [v.says for v in both] == ["as it is", "with abs", "skip 1 around hidden.2, abs"]
 
 
-class Spare(nn.Sequential):
-    """Its last module is never called."""
-
-    def forward(self, x):
-        return self[0](x)
-
-
 @pytest.mark.parametrize(
     ("model", "asked", "says"),
     [
@@ -225,9 +213,9 @@ class Spare(nn.Sequential):
         (net, {"skip": "hidden.1:hidden.2:readout"}, "`skip` must name one module, or two"),
         (lambda: nn.Linear(5, 3), {"activation": "leaky"}, "activations that are modules"),
         (
-            lambda: Spare(nn.Linear(5, 5), nn.Linear(5, 5)),
-            {"skip": "1", "rhos": [1.0]},
-            "must name modules that the model calls, got '1'",
+            lambda: Net(lambda net, x: net.a(x), a=nn.Linear(5, 5), spare=nn.Linear(5, 5)),
+            {"skip": "spare", "rhos": [1.0]},
+            "must name modules that the model calls, got 'spare'",
         ),
     ],
 )

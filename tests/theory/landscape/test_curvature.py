@@ -15,16 +15,16 @@ def trained(width=9):
     g = torch.Generator().manual_seed(0)
     net = mlp(inputs=6, outputs=3, depth=3, width=width, generator=g).double()
     x, y = torch.randn(40, 6, generator=g, dtype=D), torch.randint(3, (40,), generator=g)
-    return net, x, y
+    return net, x, {"targets": y, "loss": F.cross_entropy}
 
 
 @pytest.mark.parametrize("kind", ["hessian", "gauss-newton", "fisher"])
 def test_every_number_holds_the_dense_one(kind):
-    net, x, y = trained()
-    H = Subject(net, x, y, F.cross_entropy).curvature(kind).operator.dense()
+    net, x, say = trained()
+    H = Subject(net, x, **say).curvature(kind).operator.dense()
     lam = torch.linalg.eigvalsh((H + H.mT) / 2)
     g = torch.Generator().manual_seed(1)
-    found = curvature(net, x, targets=y, loss=F.cross_entropy, kind=kind, generator=g)
+    found = curvature(net, x, **say, kind=kind, generator=g)
     part = found.parts[0]
     floor = 1e-3 * lam.abs().max()
     for e, true in (
@@ -42,27 +42,26 @@ def test_every_number_holds_the_dense_one(kind):
 
 
 def test_small_blocks_are_exact_and_stand_by_themselves():
-    net, x, y = trained(width=8)
+    net, x, say = trained(width=8)
     layers = ["hidden.0.linear", "readout"]
-    found = curvature(net, x, targets=y, loss=F.cross_entropy, layers=layers)
+    found = curvature(net, x, **say, layers=layers)
     assert [p.site for p in found.parts] == layers
     for part in found.parts:
-        H = Subject(net, x, y, F.cross_entropy).curvature(layers=[part.site]).operator.dense()
+        H = Subject(net, x, **say).curvature(layers=[part.site]).operator.dense()
         assert part.trace.value == pytest.approx(H.trace().item(), rel=1e-10)
         assert part.frobenius.value == pytest.approx(H.norm().item(), rel=1e-10)
         assert part.density.how == part.top.how == "exact"
 
 
 def test_piecewise_linear_networks_have_no_downward_curvature_within_a_layer():
-    net, x, y = trained()
+    net, x, say = trained()
     layers = [f"hidden.{i}.linear" for i in range(3)]
-    for part in curvature(net, x, targets=y, loss=F.cross_entropy, layers=layers).parts:
+    for part in curvature(net, x, **say, layers=layers).parts:
         assert part.bottom.value > -1e-12
 
 
 def test_the_same_generator_gives_the_same_numbers():
-    net, x, y = trained()
-    say = {"targets": y, "loss": F.cross_entropy}
+    net, x, say = trained()
     one, two = (
         curvature(net, x, generator=torch.Generator().manual_seed(3), **say).parts[0].trace
         for _ in range(2)
@@ -75,8 +74,8 @@ NAMES = ("top", "bottom", "trace", "frobenius", "density")
 
 @pytest.mark.parametrize("name", NAMES)
 def test_only_what_is_asked_for_is_measured_and_paid(name):
-    net, x, y = trained()
-    ask = {"targets": y, "loss": F.cross_entropy, "steps": 6, "samples": 2}
+    net, x, say = trained()
+    ask = say | {"steps": 6, "samples": 2}
     part = curvature(net, x, only=[name], **ask).parts[0]
     shares = {"upwards", "downwards"} if name == "density" else set()
     for other in {*NAMES, "upwards", "downwards"}:
@@ -93,15 +92,14 @@ def test_only_what_is_asked_for_is_measured_and_paid(name):
     "tolerance", [0.3, *(pytest.param(t, marks=pytest.mark.slow) for t in (0.1, 0.03))], ids=str
 )
 def test_a_tolerance_is_met_and_spends_less_when_it_is_wider(tolerance):
-    net, x, y = trained(width=24)
-    H = Subject(net, x, y, F.cross_entropy).curvature().operator.dense()
+    net, x, say = trained(width=24)
+    H = Subject(net, x, **say).curvature().operator.dense()
     lam = torch.linalg.eigvalsh((H + H.mT) / 2)
-    ask = {"targets": y, "loss": F.cross_entropy}
     errors, spent = {"top": [], "trace": [], "frobenius": []}, []
     for seed in range(6):
         g = torch.Generator().manual_seed(seed)
         only = list(errors)
-        part = curvature(net, x, only=only, tolerance=tolerance, **ask, generator=g).parts[0]
+        part = curvature(net, x, only=only, tolerance=tolerance, **say, generator=g).parts[0]
         spent.append(part.products)
         for name, true in (("top", lam[-1]), ("trace", lam.sum()), ("frobenius", lam.norm())):
             e = getattr(part, name)
@@ -109,13 +107,13 @@ def test_a_tolerance_is_met_and_spends_less_when_it_is_wider(tolerance):
             assert e.low <= true <= e.high
     for name, found in errors.items():
         assert (sum(found) / len(found)) ** 0.5 <= 1.5 * tolerance, name
-    narrow = curvature(net, x, only=only, tolerance=tolerance / 10, **ask).parts[0]
+    narrow = curvature(net, x, only=only, tolerance=tolerance / 10, **say).parts[0]
     assert max(spent) < narrow.products <= 2 * 512
 
 
 def test_the_trace_alone_ends_sooner_than_all_settled_ends_would():
-    net, x, y = trained(width=24)
-    ask = {"targets": y, "loss": F.cross_entropy, "tolerance": 1e-6}
+    net, x, say = trained(width=24)
+    ask = say | {"tolerance": 1e-6}
     top = curvature(net, x, only=["top"], **ask).parts[0]
     both = curvature(net, x, only=["top", "bottom"], **ask).parts[0]
     assert top.products <= both.products < 120

@@ -10,8 +10,9 @@ from torch import nn
 from sigmascope.probes import Subject
 from sigmascope.records import Verdict
 from sigmascope.theory import check, le2022
+from tests.models_zoo import Net
 from tests.theory.le2022.linear_networks import dense, draw
-from tests.theory.le2022.networks import KINDS
+from tests.theory.le2022.networks import KINDS, dense as unbiased
 
 
 def of(model, x):
@@ -175,21 +176,16 @@ def test_weights_that_were_trained_obey_the_d_of_the_start():
     assert all(c.limit.value != o.value for c, o in zip(found, other, strict=True))
 
 
-class Skipped(nn.Module):
+def test_it_ends_at_an_identity_skip_and_says_so():
     """`f(c(h + b(h)))`, all linear: between h and b only their sum keeps a balance."""
 
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Linear(4, 5, bias=False), nn.Linear(5, 5, bias=False)
-        self.c, self.f = nn.Linear(5, 6, bias=False), nn.Linear(6, 1, bias=False)
+    def skipped(net, x):
+        h = net.a(x)
+        return net.f(net.c(h + net.b(h)))
 
-    def forward(self, x):
-        h = self.a(x)
-        return self.f(self.c(h + self.b(h)))
-
-
-def test_it_ends_at_an_identity_skip_and_says_so():
-    subject = Subject(Skipped().double(), torch.ones(2, 4).double())
+    sizes = {"a": (4, 5), "b": (5, 5), "c": (5, 6), "f": (6, 1)}
+    net = Net(skipped, **unbiased(**sizes)).double()
+    subject = Subject(net, torch.ones(2, 4).double())
     tail = le2022.LinearTail.of(subject)
     assert [layer.site for layer in tail.layers] == ["c.weight"]
     found = {t.site: t.check() for t in le2022.RankOne.since(subject, subject)}

@@ -38,6 +38,7 @@ from sigmascope.theory.piecewise_affine.segments import (
     handwritten,
     tracing,
 )
+from tests.models_zoo import Net
 
 
 @pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 50), marks=pytest.mark.slow)])
@@ -76,13 +77,8 @@ def test_smooth_parts_are_refused_by_name_and_have_a_jacobian(module, says):
     assert torch.allclose(J.dense(), reference, atol=1e-14)
 
 
-class Product(nn.Module):
-    def __init__(self, how):
-        super().__init__()
-        self.layer, self.how = nn.Linear(4, 4), how
-
-    def forward(self, x):
-        return self.how(self.layer(x), x)
+def product(how):
+    return Net(lambda net, x: how(net.layer(x), x), layer=nn.Linear(4, 4)).double()
 
 
 @pytest.mark.parametrize(
@@ -95,11 +91,11 @@ class Product(nn.Module):
 )
 def test_products_of_two_things_that_depend_on_the_input_are_refused(how, says):
     with pytest.raises(Refusal, match=says):
-        local_affine(Product(how).double(), torch.randn(1, 4, dtype=D))
+        local_affine(product(how), torch.randn(1, 4, dtype=D))
 
 
 def test_products_with_constants_are_affine():
-    model = Product(lambda a, b: 2 * a / 3 - b).double()
+    model = product(lambda a, b: 2 * a / 3 - b)
     x = torch.randn(1, 4, dtype=D)
     expected = 2 / 3 * model.layer.weight - torch.eye(4, dtype=D)
     assert torch.allclose(local_affine(model, x).matrix.dense(), expected)
@@ -116,7 +112,7 @@ def test_batch_statistics_unknown_kinks_and_shapes_are_refused(as_users_see_it):
         local_affine(norm, x, start="nowhere")
     with pytest.raises(Refusal, match="must have the same shape"):
         regions_along(norm, x, x[:, :2])
-    top = Product(lambda a, b: (a + b).sort(1)[0]).double()
+    top = product(lambda a, b: (a + b).sort(1)[0])
     with pytest.raises(Refusal, match="got sort"):
         region_distance(top, torch.randn(1, 4, dtype=D))
 
@@ -342,19 +338,15 @@ def test_a_derivative_of_a_part_is_refused(f):
 
 
 def test_branches_that_do_not_reach_the_output_count_for_nothing():
-    class Aside(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Linear(4, 3)
-            self.kept = None
+    kept = []
 
-        def forward(self, x):
-            h = self.layer(x)
-            self.kept = h.detach().tanh()
-            return h.relu(), h.exp()
+    def aside(net, x):
+        h = net.layer(x)
+        kept.append(h.detach().tanh())
+        return h.relu(), h.exp()
 
     x = torch.randn(1, 4, dtype=D)
-    model = Aside().double()
+    model = Net(aside, layer=nn.Linear(4, 3)).double()
     found = local_affine(model, x)
     on = (model.layer(x) > 0).double()
     assert torch.equal(found.matrix.dense(), on.mT * model.layer.weight)
@@ -576,17 +568,10 @@ def test_windows_of_dead_units_have_no_winner_by_chance(size, ceil):
 
 
 def test_a_recurrent_layer_has_the_kinks_of_its_units():
-    class Last(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.RNN(3, 5, nonlinearity="relu", batch_first=True)
-
-        def forward(self, x):
-            return self.layer(x)[0][:, -1]
-
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = Last().double()
+        layer = nn.RNN(3, 5, nonlinearity="relu", batch_first=True)
+        model = Net(lambda net, x: net.layer(x)[0][:, -1], layer=layer).double()
         x, y = torch.randn(2, 1, 4, 3, dtype=D)
     require_distance(model, x, region_distance(model, x))
     require_crossings(model, x, y, regions_along(model, x, y))

@@ -76,13 +76,11 @@ def test_a_tensor_has_another_name_after_it_was_written():
 def test_numbers_of_another_kind_are_not_followed():
     *_, shadows, out = run(lambda h: torch.view_as_complex(h.reshape(2, 3, 2)))
     assert shadows.of(out) is None
-    net = nn.Sequential(nn.Linear(3, 4), Complex(), nn.Linear(4, 2))
+    turn = lambda _, h: torch.view_as_real(torch.view_as_complex(h.reshape(-1, 2, 2)) * 1j).flatten(
+        1
+    )
+    net = nn.Sequential(nn.Linear(3, 4), Net(turn), nn.Linear(4, 2))
     assert symmetries(net, torch.ones(2, 3)).scalings == ()
-
-
-class Complex(nn.Module):
-    def forward(self, h):
-        return torch.view_as_real(torch.view_as_complex(h.reshape(-1, 2, 2)) * 1j).flatten(1)
 
 
 def drawn(*shape, seed=0):

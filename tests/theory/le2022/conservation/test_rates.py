@@ -126,17 +126,11 @@ def test_a_correct_model_at_a_stationary_point_is_not_broken(dtype):
 
 def test_a_wrong_backward_is_told_at_a_stationary_point_too():
     net, x, y = regressed(torch.float32, 1500)
-    wrong = nn.Sequential(net[0], Doubled(), net[1])
+    half = Net(lambda _, h: h / 2 + h.detach() / 2)  # of it detached from the gradient
+    wrong = nn.Sequential(net[0], half, net[1])
     found = conservation.conserved(wrong, x, targets=y, loss=F.mse_loss)
     assert found.broken
     assert not found.invariants
-
-
-class Doubled(nn.Module):
-    """The identity, half of it detached from the gradient."""
-
-    def forward(self, x):
-        return x / 2 + x.detach() / 2
 
 
 def test_a_gradient_of_rounding_alone_tells_nothing():
