@@ -19,6 +19,20 @@ def mlp(act, *widths, bias=True):
     return nn.Sequential(*layers[:-1])
 
 
+def draw(seed, *shapes):
+    g = torch.Generator().manual_seed(seed)
+    return [torch.randn(*s, generator=g, dtype=torch.float64) for s in shapes]
+
+
+def dense(*widths, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    net = nn.Sequential(*(nn.Linear(a, b, bias=False) for a, b in pairwise(widths)))
+    with torch.no_grad():
+        for layer in net:
+            layer.weight.copy_(torch.randn(layer.weight.shape, generator=g))
+    return net.double()
+
+
 class Abs(nn.Module):
     def forward(self, x):
         return x.abs()
@@ -31,10 +45,10 @@ def free_block(act=nn.Identity, outer=nn.Identity):
         return net.w(net.outer(x))
 
     sizes = {"y1": (5, 6), "u1": (6, 7), "z1": (5, 7), "y2": (7, 4), "u2": (4, 6), "z2": (7, 6)}
-    return Net(forward, **dense(**sizes, w=(6, 2)), act=act(), outer=outer())
+    return Net(forward, **unbiased(**sizes, w=(6, 2)), act=act(), outer=outer())
 
 
-def dense(**sizes):
+def unbiased(**sizes):
     """Layers without biases, by name."""
     return {name: nn.Linear(a, b, bias=False) for name, (a, b) in sizes.items()}
 
@@ -45,7 +59,7 @@ def conv_resnet_free():
         return net.w(net.u(net.y(x)) + net.z(x))
 
     sizes = {"y": (3 * 36, 4), "u": (4, 5), "z": (3 * 36, 5), "w": (5, 2)}
-    return Net(forward, conv=nn.Conv2d(2, 3, 3), **dense(**sizes))
+    return Net(forward, conv=nn.Conv2d(2, 3, 3), **unbiased(**sizes))
 
 
 def resnet_identity():
@@ -66,9 +80,14 @@ def resnet_diagonal():
         return net.w(x)
 
     diagonal = lambda: nn.Parameter(torch.randn(5))
-    first, second = dense(y1=(5, 4), u1=(4, 5)), {"d1": diagonal()}
+    first, second = unbiased(y1=(5, 4), u1=(4, 5)), {"d1": diagonal()}
     return Net(
-        forward, **first, **second, **dense(y2=(5, 4), u2=(4, 5)), d2=diagonal(), **dense(w=(5, 2))
+        forward,
+        **first,
+        **second,
+        **unbiased(y2=(5, 4), u2=(4, 5)),
+        d2=diagonal(),
+        **unbiased(w=(5, 2)),
     )
 
 
@@ -141,7 +160,7 @@ def lora():
     def forward(net, x):
         return net.head(F.relu(net.base(x) + net.b(net.a(x))))
 
-    base, thin = nn.Linear(5, 6).requires_grad_(False), dense(a=(5, 3), b=(3, 6))
+    base, thin = nn.Linear(5, 6).requires_grad_(False), unbiased(a=(5, 3), b=(3, 6))
     return Net(forward, base=base, **thin, head=nn.Linear(6, 2))
 
 

@@ -11,8 +11,7 @@ from sigmascope.probes import Subject
 from sigmascope.records import Verdict
 from sigmascope.theory import check, le2022
 from tests.models_zoo import Net
-from tests.theory.le2022.linear_networks import dense, draw
-from tests.theory.le2022.networks import KINDS, dense as unbiased
+from tests.theory.le2022.networks import KINDS, dense, draw, unbiased
 
 
 def of(model, x):

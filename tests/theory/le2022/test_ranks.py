@@ -8,7 +8,7 @@ from torch import nn
 from sigmascope.records import Estimate
 from sigmascope.theory import le2022
 from sigmascope.theory.le2022.ranks import InnerLayer, RankOneBound
-from tests.theory.le2022.linear_networks import draw
+from tests.theory.le2022.networks import draw
 
 
 def test_the_factor_where_convolutions_meet_dense_layers_is_needed():

@@ -14,8 +14,7 @@ from sigmascope.theory.le2022 import conservation
 from sigmascope.theory.le2022.conservation import rates
 from tests.models_zoo import MODELS, Net
 from tests.theory.le2022.conservation.wrong_backward import Wrong
-from tests.theory.le2022.linear_networks import dense
-from tests.theory.le2022.networks import KINDS, mlp
+from tests.theory.le2022.networks import KINDS, dense, mlp
 
 
 def drawn(*shape):
