@@ -531,7 +531,7 @@ def test_no_composition_gets_a_wrong_number(names, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("kinds", [EVERYTHING, PIECEWISE], ids=["everything", "piecewise"])
 @given(st.data(), st.integers(0, 99))
-@settings(max_examples=300)
+@settings(max_examples=400)
 def test_no_composition_gets_a_wrong_number_at_length(kinds, data, seed):
     names = st.lists(st.sampled_from(sorted(kinds)), min_size=1, max_size=3)
     require_truth(data.draw(names), seed)
