@@ -70,6 +70,7 @@ __all__ = [
     "require_target",
     "seconds_of",
     "size_words",
+    "storable",
     "time_words",
     "trim",
     "write_text",
@@ -131,6 +132,16 @@ def printable(text: str, *, by: Callable[[str], str] = _written) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(by(c) if unicodedata.category(c) in _ACTING else c for c in text)
+
+
+def storable(text: str) -> str:
+    r"""`text` with halves of surrogate pairs written out, which no file in UTF-8 can hold.
+
+    Example:
+        >>> storable("half \ud800")
+        'half \\ud800'
+    """
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def printable_lines(text: str) -> str:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, door
+from sigmascope.gate import Refusal, door, require_dense
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import Call, called, duplicate, module_name, still
 from sigmascope.probes.samples import Batch, as_tensor, chosen, sample_count
@@ -380,9 +380,11 @@ def compression(
         raise Refusal(f"`tolerance` must be between 0 and 1, got {tolerance}. Try 0.01.")
     if count < 4:
         raise Refusal(f"There must be four samples or more, got {count}. Pass some hundreds.")
-    if targets is not None and (not isinstance(targets, Tensor) or len(targets) != count):
-        got = f"{len(targets)}" if isinstance(targets, Tensor) else type(targets).__name__
+    if targets is not None and (not isinstance(targets, Tensor) or targets.shape[:1] != (count,)):
+        got = f"{tuple(targets.shape)}" if isinstance(targets, Tensor) else type(targets).__name__
         raise Refusal(f"`targets` must be a tensor of {count} classes, one a sample, got {got}.")
+    if targets is not None:
+        require_dense(targets, "`targets`")
     order = torch.randperm(count, generator=generator or torch.Generator().manual_seed(0))
     halves = order[: count // 2], order[count // 2 :]
     ours, other = (

@@ -21,7 +21,7 @@ def condition_number(s: Spectrum, *, rtol: float | None = None) -> Estimate:
         interval covers both. `how` says how many values were dropped.
 
     Raises:
-        ValueError: If the spectrum is partial, the matrix zero, or `rtol` out of range.
+        Refusal: If the spectrum is partial, the matrix zero, or `rtol` out of range.
 
     Source:
         Golub & Van Loan 2013, section 5.3.4, with the rank of Daneshmand et al. 2020, footnote 2.
@@ -50,7 +50,7 @@ def log_pseudo_determinant(s: Spectrum, *, rtol: float | None = None) -> Estimat
         value exceeds the threshold, the interval covers both. `how` says how many were dropped.
 
     Raises:
-        ValueError: If the spectrum is partial, the matrix zero, or `rtol` out of range.
+        Refusal: If the spectrum is partial, the matrix zero, or `rtol` out of range.
 
     Source:
         Minka 2000 for the pseudo-determinant; rank of Daneshmand et al. 2020, footnote 2.

@@ -41,7 +41,7 @@ def lyapunov_exponents(
         at 95 % over the chains and the stretches of time.
 
     Raises:
-        ValueError: If there are fewer layers than stretches, or a frame loses a direction.
+        Refusal: If there are fewer layers than stretches, or a frame loses a direction.
 
     Source:
         Benettin et al. 1980; Daneshmand et al. 2020, Lemma 3.

@@ -104,7 +104,7 @@ def measure(
 
     Raises:
         TypeError: If a tensor `A` is not real floating point.
-        ValueError: If a name is of nothing that is measured here, a tensor `A` is empty, not a
+        Refusal: If a name is of nothing that is measured here, a tensor `A` is empty, not a
             matrix or not finite, or what needs its entries is wanted of singular values.
 
     Source:

@@ -35,7 +35,7 @@ def spectral_norm(
 
     Raises:
         TypeError: If a tensor `A` is not real floating point.
-        ValueError: If a tensor `A` is empty, not a matrix, or not finite.
+        Refusal: If a tensor `A` is empty, not a matrix, or not finite.
 
     Source:
         As `spectrum`.
@@ -74,7 +74,7 @@ def frobenius_norm(
 
     Raises:
         TypeError: If a tensor `A` is not real floating point.
-        ValueError: If a tensor `A` is empty, not a matrix, or not finite, or a spectrum partial.
+        Refusal: If a tensor `A` is empty, not a matrix, or not finite, or a spectrum partial.
 
     Source:
         Girard 1989; Hutchinson 1990; interval as `trace_of_forms`.
@@ -104,7 +104,7 @@ def schatten_norm(s: Spectrum, p: float) -> Estimate:
         In the unit of the entries, at least 0.
 
     Raises:
-        ValueError: If `p < 1`, or if the spectrum is partial.
+        Refusal: If `p < 1`, or if the spectrum is partial.
 
     Source:
         Bhatia 1997, section IV.2.

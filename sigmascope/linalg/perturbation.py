@@ -42,7 +42,7 @@ def singular_value_derivative(
         gap: Values closer to each other, or to 0, than this share of the largest have none.
 
     Raises:
-        ValueError: If the shapes differ, or something is not finite.
+        Refusal: If the shapes differ, or something is not finite.
 
     Source:
         Riedi et al. 2022, Cor. 7 (31).
@@ -94,7 +94,7 @@ def skip_trajectory(M: Float[Tensor, "n n"], rhos: Sequence[float]) -> SkipTraje
         rhos: At least one, ascending.
 
     Raises:
-        ValueError: If `M` is not square and finite, or `rhos` not ascending.
+        Refusal: If `M` is not square and finite, or `rhos` not ascending.
 
     Source:
         Riedi et al. 2022, section 4: Eq. (44), Lemma 14 (66).

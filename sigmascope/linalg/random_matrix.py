@@ -87,7 +87,7 @@ class TracyWidom:
         """The value that is exceeded with chance `1 - p`.
 
         Raises:
-            ValueError: If `p` is not between 0 and 1.
+            Refusal: If `p` is not between 0 and 1.
         """
         require_probability(p)
         found = scipy.optimize.brentq(lambda x: self.cdf(x) - p, LEFT, RIGHT, xtol=1e-13)
@@ -540,7 +540,7 @@ def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
         signs: Of the matrix.
 
     Raises:
-        ValueError: If the smaller side is below 8, or the matrix is zero.
+        Refusal: If the smaller side is below 8, or the matrix is zero.
 
     Source:
         Johnstone 2001; Ma 2012; Hong, Sheng & Dobriban 2020.
@@ -583,7 +583,7 @@ def has_spikes(s: Spectrum, count: int, *, energy: Estimate, signs: RandomSigns)
         signs: Of the matrix, from which nothing was drawn yet.
 
     Raises:
-        ValueError: As of `noise`.
+        Refusal: As of `noise`.
 
     Source:
         Johnstone 2001; Ma 2012; Hong, Sheng & Dobriban 2020.

@@ -35,7 +35,7 @@ def matrix_rank(s: Spectrum, *, rtol: float | None = None) -> Estimate:
         values are in between.
 
     Raises:
-        ValueError: If the spectrum is partial, or `rtol` is out of range.
+        Refusal: If the spectrum is partial, or `rtol` is out of range.
 
     Source:
         Daneshmand et al. 2020, footnote 2; Higham & Mary 2019 for the walk.
@@ -77,7 +77,7 @@ def soft_rank(s: Spectrum, tau: float = 0.5) -> Estimate:
         A count between 0 and `min(m, n)`.
 
     Raises:
-        ValueError: If the spectrum is partial, or `tau` is not positive and finite.
+        Refusal: If the spectrum is partial, or `tau` is not positive and finite.
 
     Source:
         Daneshmand et al. 2020, Eq. 3.
@@ -100,7 +100,7 @@ def participation_ratio(s: Spectrum) -> Estimate:
         Dimensionless, between 1 (rank one) and the rank (all non-zero values equal).
 
     Raises:
-        ValueError: If the spectrum is partial, or the matrix is zero.
+        Refusal: If the spectrum is partial, or the matrix is zero.
 
     Source:
         Daneshmand et al. 2020, Eq. 4, there `r(H)`.
@@ -131,7 +131,7 @@ def stable_rank(s: Spectrum | Float[Tensor, "m n"]) -> Estimate:
         Dimensionless, between 1 and the rank.
 
     Raises:
-        ValueError: If the spectrum is partial, or the matrix is zero.
+        Refusal: If the spectrum is partial, or the matrix is zero.
 
     Source:
         Rudelson & Vershynin 2007, section 1.
@@ -162,7 +162,7 @@ def effective_rank(s: Spectrum) -> Estimate:
         Dimensionless, between 1 (rank one) and `min(m, n)` (flat spectrum).
 
     Raises:
-        ValueError: If the spectrum is partial, or the matrix is zero.
+        Refusal: If the spectrum is partial, or the matrix is zero.
 
     Source:
         Roy & Vetterli 2007, Definition 1; interval by Audenaert 2007, Theorem 1.
@@ -201,7 +201,7 @@ def spectral_entropy(s: Spectrum) -> Estimate:
         Dimensionless, between 0 (rank one) and 1 (flat spectrum).
 
     Raises:
-        ValueError: If the spectrum is partial, the matrix is zero, or it has one singular value.
+        Refusal: If the spectrum is partial, the matrix is zero, or it has one singular value.
 
     Source:
         Roy & Vetterli 2007, Definition 1, over the largest value that it can have.
@@ -230,7 +230,7 @@ def energy_rank(s: Spectrum, share: float = 0.99) -> Estimate:
         A count between 1 and `min(m, n)`.
 
     Raises:
-        ValueError: If the spectrum is partial, the matrix is zero, or `share` out of range.
+        Refusal: If the spectrum is partial, the matrix is zero, or `share` out of range.
 
     Source:
         Eckart & Young 1936: a factorisation of this rank leaves out the rest.

@@ -124,7 +124,7 @@ class Moments:
 
         Raises:
             TypeError: If `rows` are not real floating point.
-            ValueError: If `rows` are not a non-empty finite matrix.
+            Refusal: If `rows` are not a non-empty finite matrix.
         """
         require_matrix(rows, name="rows")
         X = rows.detach().double()
@@ -141,7 +141,7 @@ class Moments:
         """Moments of both sets of rows together.
 
         Raises:
-            ValueError: If the rows are of different lengths.
+            Refusal: If the rows are of different lengths.
 
         Source:
             Chan, Golub & LeVeque 1979, Eq. 2.1.
@@ -227,7 +227,7 @@ def count_above(M: Float[Tensor, "d d"], tau: float) -> Estimate:
 
     Raises:
         TypeError: If `M` is not real floating point.
-        ValueError: If `M` is not a finite symmetric matrix, or `tau` is not finite.
+        Refusal: If `M` is not a finite symmetric matrix, or `tau` is not finite.
 
     Source:
         Sylvester 1852; Bunch & Kaufman 1977; rounding by Higham 2002, Theorem 11.3.
@@ -331,7 +331,7 @@ def principal_angles(X: Float[Tensor, "n p"], Y: Float[Tensor, "n q"]) -> Float6
 
     Raises:
         TypeError: If a basis is not real floating point.
-        ValueError: If a basis is not a finite matrix of full column rank, or the rows differ.
+        Refusal: If a basis is not a finite matrix of full column rank, or the rows differ.
 
     Source:
         Björck & Golub 1973 for the cosines, Knyazev & Argentati 2002 for the sines.
@@ -405,7 +405,7 @@ def spectrum(
 
     Raises:
         TypeError: If a tensor `A` is not real floating point.
-        ValueError: If a tensor `A` is empty, not a matrix, or not finite, or if its largest
+        Refusal: If a tensor `A` is empty, not a matrix, or not finite, or if its largest
             singular value is beyond float64.
 
     Source:
@@ -496,7 +496,7 @@ def spectra(
 
     Raises:
         TypeError: If one is not real floating point.
-        ValueError: If one is empty, not a matrix, or not finite; the message names its place.
+        Refusal: If one is empty, not a matrix, or not finite; the message names its place.
 
     Source:
         As `spectrum`.

@@ -100,7 +100,7 @@ def resnet(
         `readout`. Convolutions have a bias where no norm follows.
 
     Raises:
-        ValueError: If the inputs are not images, a count is too small or an option is unknown.
+        Refusal: If the inputs are not images, a count is too small or an option is unknown.
 
     Source:
         He et al. 2016a, Sec. 4.2.
@@ -186,7 +186,7 @@ def vgg(
         have a bias where no norm follows.
 
     Raises:
-        ValueError: If the inputs are not images, a count is too small or an option is unknown.
+        Refusal: If the inputs are not images, a count is too small or an option is unknown.
 
     Source:
         Simonyan & Zisserman 2015, at the size of CIFAR-10, with a global average before the

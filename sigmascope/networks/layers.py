@@ -168,7 +168,7 @@ class UncentredBatchNorm(_BatchNorm):
         """Normalise a batch; in train mode also move the running mean square.
 
         Raises:
-            ValueError: If the input has other channels, or if `eps` is zero and a channel is zero
+            Refusal: If the input has other channels, or if `eps` is zero and a channel is zero
                 on the whole batch.
         """
         if input.dim() < 2 or input.shape[1] != self.num_features:

@@ -97,7 +97,7 @@ def mlp(
         `hidden.0.activation`, ..., `readout`.
 
     Raises:
-        ValueError: If a count is not positive or an option is not among those listed.
+        Refusal: If a count is not positive or an option is not among those listed.
     """
     sizes = inputs if isinstance(inputs, tuple) else (inputs,)
     require_counts(outputs=outputs, width=width, **{f"inputs[{i}]": n for i, n in enumerate(sizes)})

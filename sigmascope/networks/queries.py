@@ -34,7 +34,7 @@ def build(
         generator: Source of the weights; torch's global one when there is none.
 
     Raises:
-        ValueError: If the name, a key or a value is not among those allowed; the message lists
+        Refusal: If the name, a key or a value is not among those allowed; the message lists
             them and names the nearest.
 
     Example:

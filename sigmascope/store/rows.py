@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sigmascope.gate import storable
 from sigmascope.records import (
     Check,
     Estimate,
@@ -102,7 +103,7 @@ def cells(table: Table, record: Any) -> tuple[Cell, ...]:
     for end in ("low", "high") if table == "spectra" else ():
         if named[end] == named["sigma"]:
             named[end] = None
-    return tuple(named.values())
+    return tuple(storable(v) if isinstance(v, str) else v for v in named.values())
 
 
 def row(table: Table, step: int, time: str, *cells: Cell) -> Row[Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from sigmascope.gate import door, on_cpu
+from sigmascope.gate import Refusal, door, on_cpu
 from sigmascope.probes import Subject
 from sigmascope.records import Check
 from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022
@@ -60,7 +60,7 @@ def check(
         Check by check, as they are asked for; `sigmascope.text` shows them all.
 
     Raises:
-        ValueError: If a name is not in the catalogue, or of a theorem that is not about models.
+        Refusal: If a name is not in the catalogue, or of a theorem that is not about models.
 
     Example:
         >>> import torch
@@ -73,7 +73,7 @@ def check(
     names = [theorem.name for theorem in theorems]
     unknown = sorted(set(only or ()) - set(names))
     if unknown:
-        raise ValueError(
+        raise Refusal(
             f"`only` must name theorems about models, got {unknown}. There are: {', '.join(names)}."
         )
     asked = (theorem for theorem in theorems if only is None or theorem.name in only)

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg import lyapunov_exponents, ratio_average
 from sigmascope.linalg.spectra import counts_above
 from sigmascope.networks.refusals import require_choice, require_counts, require_gamma
@@ -87,7 +88,7 @@ def start(
         return torch.from_numpy(numbers.standard_normal(shape))
     chains, width, samples = shape
     if inputs.shape != (samples, width) or not bool(inputs.isfinite().all()):
-        raise ValueError(
+        raise Refusal(
             f"`inputs` must be finite rows of {width} numbers, one for each of {samples} samples, "
             f"got shape {tuple(inputs.shape)}. Rows are samples."
         )
@@ -170,7 +171,7 @@ def forgetting(width: int, gamma: float, *, spread: float = 1.0) -> int:
 def require_threshold(tau: float) -> None:
     """Raise unless the threshold of the soft rank is a share."""
     if not 0 < tau <= 1:
-        raise ValueError(
+        raise Refusal(
             f"`tau` must be above 0 and at most 1, got {tau}. It is a share of the mean "
             "eigenvalue, which normalisation makes 1."
         )
@@ -249,7 +250,7 @@ class BatchNormChain:
         generator: Source of inputs and weights; torch's global one when there is none.
 
     Raises:
-        ValueError: If an option makes no chain.
+        Refusal: If an option makes no chain.
 
     Example:
         >>> chain = BatchNormChain(8, generator=torch.Generator().manual_seed(0))
@@ -279,7 +280,7 @@ class BatchNormChain:
         self._next_look = 16.0
         state = normalised(start(inputs, (chains, width, samples), self.numbers))
         if not bool(state.isfinite().all()):
-            raise ValueError(
+            raise Refusal(
                 "Every feature must be non-zero on some sample to be normalised, got one that is "
                 "zero. Give inputs in which every feature is present."
             )
@@ -498,15 +499,15 @@ def lipschitz_counterexample(
         Linear layers without biases and ReLUs between, in float64.
 
     Raises:
-        ValueError: If the depth is odd or below 4, or the slope is not above 0.
+        Refusal: If the depth is odd or below 4, or the slope is not above 0.
 
     Source:
         Jacot 2023, Example 20, with the factor that its norm lacks.
     """
     if depth < 4 or depth % 2:
-        raise ValueError(f"`depth` must be even and at least 4, got {depth}. The bend is half way.")
+        raise Refusal(f"`depth` must be even and at least 4, got {depth}. The bend is half way.")
     if not slope > 0:
-        raise ValueError(f"`slope` must be above 0, got {slope}. Mirror an input to bend down.")
+        raise Refusal(f"`slope` must be above 0, got {slope}. Mirror an input to bend down.")
     eps = math.log(depth) / depth if eps is None else eps
     rise, fall = math.exp(eps), math.exp(-eps)
     half, top = depth // 2, math.exp(-(depth - 2) * eps)

@@ -229,6 +229,7 @@ def _weights(home: Path) -> tuple[str, ...]:
         shared, named = [shared, shared], {"a": named, "b": named}
     torch.save({"x": shared, "y": named}, home / "shared.pt")
     torch.save(named, home / "named.pt")
+    torch.save({"a\ud800b": torch.ones(4, 4), "b": torch.randn(4, 4)}, home / "half.pt")
     torch.save({"a": {"b": 1}}, home / "nested.pt")
     torch.save(plain, home / "old.pth", _use_new_zipfile_serialization=False)
     (home / "evil.pt").write_bytes(pickle.dumps(_Evil(str(home / "it_ran"))))

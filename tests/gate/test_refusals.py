@@ -5,7 +5,7 @@ import unicodedata
 
 from hypothesis import given, strategies as st
 
-from sigmascope.gate import printable, printable_lines
+from sigmascope.gate import printable, printable_lines, storable
 
 ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -30,3 +30,11 @@ def test_json_stays_json(text):
 
 def test_plain_words_are_as_they_were():
     assert printable("encoder.layers.0 é 字 → Σ") == "encoder.layers.0 é 字 → Σ"
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_what_is_storable_is_text_of_utf8_and_tells_what_it_was(text):
+    kept = storable(text)
+    kept.encode("utf-8")
+    assert kept == text or any(unicodedata.category(c) == "Cs" for c in text)
+    assert storable(kept) == kept

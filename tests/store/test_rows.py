@@ -66,3 +66,9 @@ def test_a_row_has_the_attributes_of_its_record():
 )
 def test_a_row_can_be_copied_and_sent(twin):
     assert twin(ROW) == ROW
+
+
+def test_half_a_character_is_written_out():
+    """No file in UTF-8 can hold it: neither this one nor what is exported from it."""
+    odd = Skipped("a\ud800b", "weights", "lazy \udfff")
+    assert cells("skipped", odd)[:3] == ("a\\ud800b", "weights", "lazy \\udfff")

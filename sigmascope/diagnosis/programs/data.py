@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, default_collate
 
-from sigmascope.gate import Refusal, random_states
+from sigmascope.gate import Refusal, came, random_states
 from sigmascope.probes.samples import Batch, chosen, mapped, sample_count, tensors
 
 LABELS = ("labels", "label", "targets", "target", "y")
@@ -226,6 +226,11 @@ def together(parts: list[Any], dim: int = 0) -> Any:
 
 
 def _numbers(targets: Any) -> Any:
-    return targets if targets is None or isinstance(targets, Tensor | Mapping | tuple) else (
-        torch.as_tensor(targets)
-    )  # fmt: skip
+    if targets is None or isinstance(targets, Tensor | Mapping | tuple):
+        return targets
+    try:
+        return torch.as_tensor(targets)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise Refusal(
+            f"Targets must be numbers, got {came(targets)}. Turn words into classes: 0, 1, 2, …."
+        ) from error

@@ -154,13 +154,13 @@ def taken(batches: Batches) -> list[Batch]:
     for item in islice(batches, MOST):
         inputs = item[0] if isinstance(item, tuple | list) and len(item) == 2 else item
         if not isinstance(inputs, Tensor | tuple | dict):
-            raise ValueError(
+            raise Refusal(
                 f"`batches` must give tensors, mappings or pairs (inputs, targets), got "
                 f"{type(inputs).__name__}. Wrap the loader in one that does."
             )
         found.append(inputs)
     if not found:
-        raise ValueError("`batches` must hold a batch, got an iterable that gives none.")
+        raise Refusal("`batches` must hold a batch, got an iterable that gives none.")
     return found
 
 

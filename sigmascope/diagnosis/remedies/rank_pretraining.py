@@ -17,6 +17,7 @@ from sigmascope.diagnosis.rules.representations import (
     RANK_COLLAPSE,
     VANISHING_SIGNAL,
 )
+from sigmascope.gate import Refusal
 from sigmascope.probes.execution import is_repeated, layers, still
 from sigmascope.probes.samples import Batch, run
 from sigmascope.records import Kind
@@ -74,7 +75,7 @@ class RankPretraining(Remedy):
 
     def __post_init__(self) -> None:
         if self.steps < 1 or not self.step > 0:
-            raise ValueError(
+            raise Refusal(
                 f"`steps` must be 1 or more and `step` above 0, got {self.steps} and {self.step}."
             )
 

@@ -104,7 +104,7 @@ def krylov_space(
         generator: Source of the random start.
 
     Raises:
-        ValueError: If `A` is not square, its products are not finite, or `steps` is below 1.
+        Refusal: If `A` is not square, its products are not finite, or `steps` is below 1.
 
     Source:
         Lanczos 1950; full reorthogonalisation, twice, as in Parlett 1998, section 6.9.
@@ -219,7 +219,7 @@ def extreme_eigenvalues(
 
     Raises:
         TypeError: If a tensor `A` is not real floating point.
-        ValueError: If `A` is not square or finite, a tensor not symmetric, `count` below 1 or above
+        Refusal: If `A` is not square or finite, a tensor not symmetric, `count` below 1 or above
             half the steps, or `risk` not in (0, 1).
 
     Source:

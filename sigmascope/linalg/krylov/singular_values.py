@@ -80,7 +80,7 @@ def leading(
 
     Raises:
         TypeError: If a tensor `A` is not real floating point.
-        ValueError: If a tensor `A` is empty, not a matrix or not finite, an operator has products
+        Refusal: If a tensor `A` is empty, not a matrix or not finite, an operator has products
             that are not finite, the largest value is beyond float64, or `block` or `steps` is
             below 1.
 
@@ -421,7 +421,7 @@ def largest(
         generator: Source of the start.
 
     Raises:
-        ValueError: If `steps` is below 1.
+        Refusal: If `steps` is below 1.
 
     Source:
         Lanczos 1950; Paige 1980 for what is lost without orthogonalising again.

@@ -53,7 +53,7 @@ def trace_of_forms(
         The mean of the forms, added up over the blocks.
 
     Raises:
-        ValueError: If `risk` is not in (0, 1).
+        Refusal: If `risk` is not in (0, 1).
 
     Source:
         Székely & Bakirov 2003 and Roosta-Khorasani, Székely & Ascher 2015, Theorem 2: no weights
@@ -214,7 +214,7 @@ def spectral_density(
 
     Raises:
         TypeError: If a tensor `A` is not real floating point.
-        ValueError: If `A` is not square or finite, a tensor not symmetric, `samples` below 2, or
+        Refusal: If `A` is not square or finite, a tensor not symmetric, `samples` below 2, or
             `risk` not in (0, 1).
 
     Source:
@@ -311,7 +311,7 @@ def trace(
 
     Raises:
         TypeError: If a tensor `A` is not real floating point.
-        ValueError: If `A` is not square, a tensor `A` not finite, `samples` below 2, or `risk` not
+        Refusal: If `A` is not square, a tensor `A` not finite, `samples` below 2, or `risk` not
             in (0, 1).
 
     Source:
@@ -475,7 +475,7 @@ def symmetric_moments(
         generator: Source of the random vectors.
 
     Raises:
-        ValueError: If `samples` is below 2, or `risk` not in (0, 1).
+        Refusal: If `samples` is below 2, or `risk` not in (0, 1).
 
     Source:
         Hutchinson 1990; Meyer, Musco, Musco & Woodruff 2021 (Hutch++) for the sketch; intervals as
@@ -515,7 +515,7 @@ def moments_within(
         Trace, Frobenius norm, and how many samples were drawn.
 
     Raises:
-        ValueError: If `risk` or `tolerance` is not in (0, 1).
+        Refusal: If `risk` or `tolerance` is not in (0, 1).
 
     Source:
         Hutchinson 1990; the variance of a sample is twice the squared Frobenius norm of the rest,

@@ -8,7 +8,7 @@ Source:
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Any, NamedTuple
 
 from sigmascope.sources.checkpoints.decoders import Plain, Turned
@@ -22,6 +22,7 @@ DORA = "lora_magnitude_vector"
 IS_DORA = "Of DoRA, which also changes the size of each row: not a change of low rank."
 TWICE = "Of another adapter on the same layer: one at a time is read, save each by itself."
 SHIFTS = ("pissa", "olora", "corda", "loftq", "lora_ga")  # starts that are taken off the base
+LARGEST = 1e30  # of a scale
 LONGEST = 1000  # letters of a name that is taken apart
 PATTERN = 200  # letters of a pattern of layers
 REPEATS = re.compile(r"[*+{?]")
@@ -127,8 +128,9 @@ def _scaling(layer: str, rank: int, settings: Mapping[str, Any]) -> float | str:
         declared = _of_layer(layer, settings.get("rank_pattern"), settings.get("r"))
     except re.error:
         return HARD
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not isfinite(alpha):
-        return "Its `lora_alpha` is not in adapter_config.json, so that its scale is not known."
+    # a whole number of JSON may have any number of digits
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not abs(alpha) < LARGEST:
+        return "Its `lora_alpha` is no number in adapter_config.json: its scale is not known."
     if declared is not None and declared != rank:
         return f"It has rank {rank}, and adapter_config.json says otherwise: one is damaged."
     if not rank:

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from sigmascope import gate
-from sigmascope.gate import Refusal, printable
+from sigmascope.gate import Refusal, printable, storable
 from sigmascope.sources.checkpoints.arrays import Array
 from sigmascope.sources.checkpoints.decoders import Decoder
 
@@ -44,7 +44,8 @@ class Stored:
     ) -> "Stored":
         """A tensor from the arrays that it is made of, in the order that the decoder takes."""
         size = sum(array.bytes for array in arrays.values())
-        return cls(name, shape, dtype, size, tuple(arrays), tuple(arrays.values()), decoder)
+        held = tuple(arrays.values())
+        return cls(storable(name), shape, dtype, size, tuple(arrays), held, decoder)
 
     def read(self, start: int = 0, stop: int | None = None) -> Tensor:
         """Rows `[start, stop)` along dimension 0, on the CPU, in memory of their own.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sigmascope.gate import door, require_room
+from sigmascope.gate import Refusal, door, require_room
 from sigmascope.linalg import zero_exponents
 from sigmascope.records import Check, Estimate, Shown
 from sigmascope.theory import daneshmand2020
@@ -79,23 +79,23 @@ def predict(
         progress: Called with a word, the steps done and the steps in all.
 
     Raises:
-        ValueError: If an option makes no chain.
+        Refusal: If an option makes no chain.
 
     Source:
         Daneshmand et al. 2020, Lemma 3 and Theorem 14.
     """
     if width < 2:
-        raise ValueError(f"`width` must be 2 or more, got {width}: one unit has one direction.")
+        raise Refusal(f"`width` must be 2 or more, got {width}: one unit has one direction.")
     if depth < 1:
-        raise ValueError(f"`depth` must be 1 or more, got {depth}.")
-    if LARGEST < gamma < math.inf:
-        raise ValueError(
+        raise Refusal(f"`depth` must be 1 or more, got {depth}.")
+    if math.isnan(gamma) or LARGEST < gamma < math.inf:
+        raise Refusal(
             f"`gamma` must be at most {LARGEST:g}, or infinite without a skip connection, got "
             f"{gamma:g}."
         )
     if forgetting(width, gamma) > MOST:
         do = "Averages at 0.02 differ from those at smaller ones by less than 2 %: ask for that."
-        raise ValueError(
+        raise Refusal(
             f"`gamma` must be large enough, and `width` small enough, for a chain to forget its "
             f"start within {MOST} layers, got {gamma:g} and {width}, which take "
             f"{forgetting(width, gamma):g}. {'Take fewer units.' if math.isinf(gamma) else do}"

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg import collapse_depth, time_average
 from sigmascope.records import Assumption, Estimate, Sense
 from sigmascope.theory.bounds import Bound, row
@@ -184,7 +185,7 @@ def drift(M: Float[Tensor, "d d"]) -> Estimate:
         M: Symmetric, with unit diagonal: `H Hᵀ / samples` after normalisation.
 
     Raises:
-        ValueError: If the diagonal is not 1.
+        Refusal: If the diagonal is not 1.
 
     Source:
         Daneshmand et al. 2020, Lemma 7; the remainder is of order `gamma² d²` of it.
@@ -216,7 +217,7 @@ def drift_of_spectrum(lam: Float[Tensor, " d"]) -> Estimate:
     lam = lam.double()
     d, square = len(lam), float(lam.square().sum())
     if not math.isclose(float(lam.sum()), d, rel_tol=UNIT):
-        raise ValueError(
+        raise Refusal(
             f"`lam` must add up to their number {d}, got {float(lam.sum()):.6g}. They are the "
             "eigenvalues of a matrix with unit diagonal: divide them by their mean."
         )
@@ -269,10 +270,10 @@ def require_unit_diagonal(M: Tensor) -> None:
     """Raise unless `M` is square, finite, symmetric and has unit diagonal."""
     square = M.ndim == 2 and M.shape[0] == M.shape[1]
     if not square or not bool(M.isfinite().all()) or not torch.allclose(M, M.mT, atol=UNIT):
-        raise ValueError(f"`M` must be a finite symmetric matrix, got shape {tuple(M.shape)}.")
+        raise Refusal(f"`M` must be a finite symmetric matrix, got shape {tuple(M.shape)}.")
     off = float((M.diagonal() - 1).abs().amax())
     if off > UNIT:
-        raise ValueError(
+        raise Refusal(
             f"`M` must have unit diagonal, got one that is off by {off:.3g}. Divide every row of "
             "H by its root mean square first, as batch normalisation does."
         )

@@ -54,7 +54,7 @@ def linear_cost(A: Float[Tensor, "m n"], depth: int) -> Estimate:
         depth: L, from 1.
 
     Raises:
-        ValueError: If the depth is below 1.
+        Refusal: If the depth is below 1.
 
     Source:
         Jacot 2023, Sec. 2.1; Dai et al. 2021.
@@ -64,7 +64,7 @@ def linear_cost(A: Float[Tensor, "m n"], depth: int) -> Estimate:
         15.0
     """
     if depth < 1:
-        raise ValueError(f"`depth` must be 1 or more, got {depth}. It is the number of layers.")
+        raise Refusal(f"`depth` must be 1 or more, got {depth}. It is the number of layers.")
     return Estimate.rounded(schatten_cost(positive(A), depth), ulps=64 * depth)
 
 
@@ -101,7 +101,7 @@ def balanced_factors(
         widths: Of the hidden layers, `L - 1` numbers of at least the rank; the rank if not given.
 
     Raises:
-        ValueError: If there are too few widths, or one is below the rank.
+        Refusal: If there are too few widths, or one is below the rank.
 
     Source:
         Jacot 2023, Sec. 2.1.
@@ -110,7 +110,7 @@ def balanced_factors(
     rank = len(positive(A))
     hidden = [rank] * (depth - 1) if widths is None else list(widths)
     if len(hidden) != depth - 1 or any(w < rank for w in hidden):
-        raise ValueError(
+        raise Refusal(
             f"`widths` must be {depth - 1} numbers of at least the rank {rank}, got {hidden}. They "
             "are the widths of the hidden layers."
         )
@@ -256,7 +256,7 @@ def complete_positivity(
         generator: Draws directions of the dual cone; a fixed one of its own if not given.
 
     Raises:
-        ValueError: If a coordinate is not finite.
+        Refusal: If a coordinate is not finite.
 
     Source:
         Jacot 2023, Theorem 3 (3); Berman & Shaked-Monderer 2003.
@@ -267,7 +267,7 @@ def complete_positivity(
     """
     if not bool(X.isfinite().all()):
         at = int((~X.isfinite()).any(1).nonzero()[0])
-        raise ValueError(
+        raise Refusal(
             f"`X` must be finite points, got one that is not in row {at}. Leave it out, or find "
             "the step that made it."
         )
@@ -369,7 +369,7 @@ def identity_stack(points: Float[Tensor, "n d"], depth: int) -> Stack:
         depth: L, from 2.
 
     Raises:
-        ValueError: If no embedding is found, or the depth is below 2.
+        Refusal: If no embedding is found, or the depth is below 2.
 
     Source:
         Jacot 2023, Prop. 5.
@@ -393,7 +393,7 @@ def linear_stack(A: Float[Tensor, "m d"], points: Float[Tensor, "n d"], depth: i
         depth: L, from 2.
 
     Raises:
-        ValueError: If no embedding is found, or the depth is below 2.
+        Refusal: If no embedding is found, or the depth is below 2.
 
     Source:
         Jacot 2023, Theorem 3 (3), with the interpolation in the direction that works.
@@ -413,14 +413,14 @@ def linear_stack(A: Float[Tensor, "m d"], points: Float[Tensor, "n d"], depth: i
 
 def _require_depth(depth: int) -> None:
     if depth < 2:
-        raise ValueError(f"`depth` must be 2 or more, got {depth}. One layer is the map itself.")
+        raise Refusal(f"`depth` must be 2 or more, got {depth}. One layer is the map itself.")
 
 
 def _embedding(points: Tensor, what: str) -> Tensor:
     found = complete_positivity(points)
     if found.embedding is None:
         said = "they have a negative inner product" if found.answer == "no" else "none was found"
-        raise ValueError(
+        raise Refusal(
             f"`points` must be completely positive, but for {what} {said}. Shift or restrict them "
             "so that all angles are acute."
         )

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.structure import Point, Stack
@@ -99,7 +100,7 @@ def bottleneck_frames(point: Point, k: int | None = None) -> Frames:
         k: How many directions; of all singular values that are known if not given.
 
     Raises:
-        ValueError: If k is not between 1 and the number of known singular values.
+        Refusal: If k is not between 1 and the number of known singular values.
 
     Source:
         Jacot 2023, Theorem 6, with two frames for each layer.
@@ -123,7 +124,7 @@ def _start(point: Point, k: int | None) -> tuple[tuple[Estimate, ...], Tensor]:
     """The singular values that are counted, and their right singular vectors."""
     s = singular_values(point.spectrum)
     if not s or (k is not None and not 1 <= k <= len(s)):
-        raise ValueError(
+        raise Refusal(
             f"`k` must be between 1 and the rank {len(s)} of the Jacobian here, got {k}. Take "
             "another input, or fewer directions."
         )

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg import spectral_norm
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
@@ -185,14 +186,14 @@ def rank_one_bound(
         block_cost: 2 for each residual block, which is sharp; 8 as printed.
 
     Raises:
-        ValueError: If the last layer has more than one output, or the layers do not fit.
+        Refusal: If the last layer has more than one output, or the layers do not fit.
 
     Source:
         Le & Jegelka 2022, Theorem 2, (13), with the factor that is needed where convolutions meet
         dense layers.
     """
     if last.shape[0] != 1:
-        raise ValueError(
+        raise Refusal(
             f"`last` must have one output, got shape {tuple(last.shape)}. With several outputs the "
             "last layers need not become rank one."
         )
@@ -203,7 +204,7 @@ def rank_one_bound(
     row = Estimate.sum_of_squares(w)
     for j, layer in reversed(list(enumerate(layers))):
         if above.shape[1] != len(layer.outer):
-            raise ValueError(
+            raise Refusal(
                 f"The layer after `{layer.site}` must read its {len(layer.outer)} units, got one "
                 f"that reads {above.shape[1]}. List the layers in the order of the forward pass."
             )

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.bounds import ANY, SIZE, OfFacts, row
 from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio
@@ -43,11 +44,11 @@ class Activation:
         """Measure a matrix and the slopes of the units that it reads.
 
         Raises:
-            ValueError: If there is not one slope for each column.
+            Refusal: If there is not one slope for each column.
         """
         M, d = M.detach().double().cpu(), slopes.detach().double().cpu()
         if M.ndim != 2 or d.shape != M.shape[1:]:
-            raise ValueError(
+            raise Refusal(
                 f"`slopes` must have one number for each column of `M` {tuple(M.shape)}, got shape "
                 f"{tuple(d.shape)}."
             )

@@ -50,7 +50,7 @@ def loss_curvature(MDs: Sequence[Float[Tensor, "k n"]], Z: Float[Tensor, "g q"])
         Z: What the layer reads, a row for each sample.
 
     Raises:
-        ValueError: If the sizes do not fit, or `n q` is above 4096.
+        Refusal: If the sizes do not fit, or `n q` is above 4096.
 
     Source:
         Riedi et al. 2022, section 3, with Lemma 8 corrected: `Q = zᵀ ⊗ M D`.
@@ -63,7 +63,7 @@ def loss_curvature(MDs: Sequence[Float[Tensor, "k n"]], Z: Float[Tensor, "g q"])
     stack, Z = torch.stack([M.detach().double() for M in MDs]), Z.detach().double()
     n, q = stack.shape[2], Z.shape[1]
     if len(stack) != len(Z) or n * q > LARGEST:
-        raise ValueError(
+        raise Refusal(
             f"`loss_curvature` needs one matrix for each of the {len(Z)} rows of `Z`, and "
             f"{LARGEST} weights at most, got {len(stack)} matrices and {n * q} weights. "
             "For a network use `probes.Subject(...).conditioning`."

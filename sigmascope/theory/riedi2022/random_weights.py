@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.linalg.random_matrix import EdelmanCondition, singular_edge, symmetric_edge
 from sigmascope.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.bounds import Bound, OfFacts, row
@@ -110,7 +111,7 @@ def condition_limits(r: float) -> tuple[float, float]:
         [1.8028, 1.9719]
     """
     if not r > 1:
-        raise ValueError(f"`r` must be above 1, got {r}. It is the inverse scale of the weights.")
+        raise Refusal(f"`r` must be above 1, got {r}. It is the inverse scale of the weights.")
     top = r * r + r + 0.5
     return math.sqrt(top / (r * r - r)), math.sqrt(top) / (r - 1 / math.sqrt(2))
 
@@ -174,7 +175,7 @@ def weight_scale(
             the finite-size error of that law.
 
     Raises:
-        ValueError: If a number is out of range.
+        Refusal: If a number is out of range.
 
     Source:
         After Riedi et al. 2022, Theorems 31 and 39, by interlacing (23); Davidson & Szarek 2001,
@@ -186,13 +187,13 @@ def weight_scale(
     """
     least = slope if activation == "leaky" else 1.0
     if width < 2 or not 0 < least <= 1 or not 0 < probability < 1:
-        raise ValueError(
+        raise Refusal(
             f"`weight_scale` needs width >= 2, 0 < slope <= 1 and 0 < probability < 1, got width "
             f"{width}, slope {slope:g}, probability {probability:g}."
         )
     wanted = condition * least
     if not wanted > 1:
-        raise ValueError(
+        raise Refusal(
             f"`condition` must be above {1 / least:g} for this activation, got {condition:g}: no "
             "weights, however small, do better. Ask for more, or change the activation."
         )
@@ -258,11 +259,11 @@ class ResidualLayer:
             drawn: True where the weights were drawn with `weight_spread(n, r)`.
 
         Raises:
-            ValueError: If the sizes do not fit.
+            Refusal: If the sizes do not fit.
         """
         n = len(W)
         if W.shape != (n, n) or inner.shape != (n,) or outer.shape != (n,):
-            raise ValueError(
+            raise Refusal(
                 f"`W` must be square with two diagonals of its size, got shapes {tuple(W.shape)}, "
                 f"{tuple(inner.shape)} and {tuple(outer.shape)}."
             )

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.bounds import SIZE, OfFacts, row
 from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio, symmetric_ends
@@ -40,10 +41,10 @@ class Skip:
         """Measure a square matrix.
 
         Raises:
-            ValueError: If `M` is not square and finite.
+            Refusal: If `M` is not square and finite.
         """
         if M.ndim != 2 or M.shape[0] != M.shape[1]:
-            raise ValueError(
+            raise Refusal(
                 f"`M` must be square, got shape {tuple(M.shape)}. A skip connection adds what goes "
                 "in to what comes out."
             )
@@ -249,14 +250,14 @@ def skip_condition_bounds(skip: Skip) -> SkipConditionBounds:
     """All bounds of Theorem 22, of `M / ρ + Id`, which has the condition number of `M + ρ Id`.
 
     Raises:
-        ValueError: If the strength is not above 0.
+        Refusal: If the strength is not above 0.
 
     Source:
         Riedi et al. 2022, Theorem 22 (76), (77).
     """
     rho = skip.rho
     if rho <= 0:
-        raise ValueError(f"`rho` must be above 0 for Theorem 22, got {rho:g}. Flip the sign of M.")
+        raise Refusal(f"`rho` must be above 0 for Theorem 22, got {rho:g}. Flip the sign of M.")
     top, last = skip.before.sigma[0].item(), skip.after.sigma[-1].item()
     return SkipConditionBounds(
         kappa=skip.after.sigma[0].item() / last if last > skip.gap else math.inf,

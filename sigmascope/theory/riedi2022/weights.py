@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from sigmascope.gate import Refusal
 from sigmascope.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.bounds import OfFacts, row
 from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio
@@ -48,7 +49,7 @@ def hard_bounds(c: float, n: int, *, m: int, eta: float) -> HardBounds:
         eta: Their slope, in [-1, 1]; the bounds in print are for -1 and for 0 to 1.
 
     Raises:
-        ValueError: If a number is out of range.
+        Refusal: If a number is out of range.
 
     Source:
         Riedi et al. 2022, Theorems 30 to 32; interlacing by their Eq. (23) and Lemma 24.
@@ -59,7 +60,7 @@ def hard_bounds(c: float, n: int, *, m: int, eta: float) -> HardBounds:
         (8.0, 2.0)
     """
     if not (c >= 0 and n >= 1 and 0 <= m <= n and -1 <= eta <= 1):
-        raise ValueError(
+        raise Refusal(
             f"`hard_bounds` needs c >= 0, n >= 1, 0 <= m <= n and -1 <= eta <= 1, got c={c}, n={n},"
             f" m={m}, eta={eta}."
         )
@@ -143,12 +144,12 @@ class Weights:
             site: Which layers.
 
         Raises:
-            ValueError: If the sizes do not fit.
+            Refusal: If the sizes do not fit.
         """
         Ws = [W.detach().double().cpu() for W in weights]
         n = len(off)
         if not Ws or any(W.shape != (n, n) for W in Ws) or len(slopes) != len(Ws):
-            raise ValueError(
+            raise Refusal(
                 f"`weights` must be square matrices of the size {n} of `off`, with one diagonal "
                 f"each, got shapes {[tuple(W.shape) for W in Ws]} and {len(slopes)} diagonals."
             )

@@ -80,6 +80,8 @@ def test_modules_trained_whole_stay_tensors(tmp_path):
         (pair("q") | {"base_model.model.q.lora_B.weight": numbers(4, 3)}, {}, "no product"),
         (pair("q"), {"lora_alpha": None}, "its scale is not known"),
         (pair("q"), {"lora_alpha": float("nan")}, "its scale is not known"),
+        (pair("q"), {"lora_alpha": 10**400}, "its scale is not known"),
+        (pair("q"), {"lora_alpha": "8"}, "its scale is not known"),
         (pair("q"), {"r": 3}, "says otherwise"),
         (pair("q"), {"peft_type": "LOHA"}, "kind LOHA"),
         (pair("q", rank=0), {"r": 0}, "rank 0"),

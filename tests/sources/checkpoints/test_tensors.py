@@ -72,3 +72,10 @@ def test_a_file_that_shrank_is_refused(one, tmp_path):
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(Refusal, match="it changed since it was opened"):
         one.read()
+
+
+def test_a_name_with_half_a_character_is_written_out(tmp_path):
+    torch.save({"a\ud800b": torch.ones(3, 2)}, tmp_path / "x.pt")
+    (odd,) = open_checkpoint(tmp_path / "x.pt").tensors
+    assert odd.name == "a\\ud800b"
+    assert odd.read().tolist() == [[1, 1]] * 3

@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from sigmascope.gate import Closing
+from sigmascope.gate import Closing, Refusal
 from sigmascope.records import Assumption, Estimate, Sense, Verdict
 from sigmascope.records.values import ByValue
 from sigmascope.theory.bounds import Bound
@@ -251,7 +251,7 @@ def endpoint_drifts(
         steps: How many steps there were, for the rounding; 1 if it is not known.
 
     Raises:
-        ValueError: If a parameter is in one checkpoint only, or an option is out of range.
+        Refusal: If a parameter is in one checkpoint only, or an option is out of range.
 
     Source:
         Le & Jegelka 2022, Theorem 1; the sum of `η² ‖g‖²` by the descent lemma.
@@ -259,12 +259,12 @@ def endpoint_drifts(
     for name in dict.fromkeys(n for i in invariants for n in i.tensors):
         for which, tensors in (("before", before), ("after", after)):
             if name not in tensors:
-                raise ValueError(
+                raise Refusal(
                     f"`{which}` must hold the parameter `{name}`, got {len(tensors)} others. Pass "
                     "checkpoints of the model that the invariants were found in."
                 )
         if before[name].shape != after[name].shape:
-            raise ValueError(
+            raise Refusal(
                 f"`{name}` must have one shape in both checkpoints, got "
                 f"{tuple(before[name].shape)} and {tuple(after[name].shape)}. Pass checkpoints of "
                 "one model."
@@ -272,7 +272,7 @@ def endpoint_drifts(
     rate, fall = learning_rate or 0.0, loss_drop or 0.0
     known = learning_rate is not None and loss_drop is not None
     if not 0 <= momentum < 1 or rate < 0 or fall < 0:
-        raise ValueError(
+        raise Refusal(
             "`learning_rate` and `loss_drop` must be at least 0 and `momentum` in [0, 1), got "
             f"{learning_rate}, {loss_drop} and {momentum}. A balance is judged where the loss fell."
         )
