@@ -5,7 +5,9 @@ through `replacing`, `write_text` and `RowFile`, and what a file declares is wei
 `require_room`.
 """
 
+import _thread
 import collections.abc as cabc
+import contextlib
 import ctypes
 import errno
 import inspect
@@ -16,8 +18,10 @@ import os
 import random
 import re
 import secrets
+import signal
 import stat
 import sys
+import threading
 import time
 import unicodedata
 import zlib
@@ -29,7 +33,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache, wraps
 from pathlib import Path
-from types import FrameType, UnionType
+from types import CodeType, FrameType, UnionType
 from typing import (
     Any,
     BinaryIO,
@@ -152,6 +156,88 @@ def printable_lines(text: str) -> str:
         'two\nlines\\x07'
     """
     return "\n".join(printable(line) for line in text.split("\n"))
+
+
+# ------------------------------------------------------------------------------
+# Ctrl-C, where nothing is half done.
+#
+# Python raises it between any two lines: also between a change and the `try` that would put it
+# back, and within what puts it back. Inside of a door it waits while the innermost code is what
+# enters or leaves a context, as is seen from the frames of the stack; anywhere else, as in training
+# and in decompositions, it is raised at once.
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_UNBROKEN: set[CodeType] = set()
+CONTEXTS = contextlib.__file__
+SOON = 0.002  # seconds after which Ctrl-C that had to wait is tried again
+
+
+def unbroken(function: Function) -> Function:
+    """Let Ctrl-C wait while a function runs; of a generator, while it enters or leaves."""
+    _UNBROKEN.add(function.__code__)
+    return function
+
+
+def _is_unbroken(code: CodeType) -> bool:
+    # `inner` is there as long as a function that a context decorates
+    return code in _UNBROKEN or (code.co_filename == CONTEXTS and code.co_name != "inner")
+
+
+class _CtrlC:
+    """A context that answers for Ctrl-C; within another one it is that one."""
+
+    def __init__(self) -> None:
+        self._depth, self._waits = 0, False
+        self._before: Callable[[int, FrameType | None], Any] | None = None
+        self._base: FrameType | None = None  # what is outside of it is not asked
+
+    @unbroken
+    def __enter__(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        before = signal.getsignal(signal.SIGINT)
+        if not self._depth and callable(before):
+            self._before, self._base = before, sys._getframe(1)
+            while self._base is not None and _is_unbroken(self._base.f_code):
+                self._base = self._base.f_back
+            signal.signal(signal.SIGINT, self._came)
+        self._depth += 1
+
+    @unbroken
+    def __exit__(self, *_: object) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        self._depth -= 1
+        if self._depth or self._before is None:
+            return
+        before, self._before, self._base = self._before, None, None
+        if signal.getsignal(signal.SIGINT) == self._came:  # else the user's code has set another
+            signal.signal(signal.SIGINT, before)
+        waits, self._waits = self._waits, False
+        if waits:
+            before(signal.SIGINT, sys._getframe(1))
+
+    @unbroken
+    def _came(self, number: int, frame: FrameType | None) -> None:
+        at = frame
+        while at is not None and at is not self._base:
+            if _is_unbroken(at.f_code):
+                self._waits = True
+                _thread.start_new_thread(self._again, ())  # which takes no lock of `threading`
+                return
+            at = at.f_back
+        self._waits = False
+        if self._before is not None:
+            self._before(number, frame)
+
+    def _again(self) -> None:
+        time.sleep(SOON)
+        if self._waits:
+            _thread.interrupt_main()
+
+
+CTRL_C = _CtrlC()
 
 
 # ------------------------------------------------------------------------------
@@ -409,8 +495,10 @@ class Closing(ABC):
     def __enter__(self: T) -> T:
         return self
 
+    @unbroken
     def __exit__(self, *_: object) -> None:
-        self.close()
+        with CTRL_C:
+            self.close()
 
 
 # ------------------------------------------------------------------------------
@@ -794,6 +882,7 @@ HANDS = 8  # frames between a mode that hears a call and the function that it ha
 
 
 @contextmanager
+@unbroken
 def random_states(seed: int | None = None) -> Iterator[None]:
     """Leave torch's random states behind the block as they were before it, on every device.
 
@@ -850,6 +939,7 @@ def _started() -> tuple[str, list[int]]:
 
 
 @contextmanager
+@unbroken
 def on_cpu() -> Iterator[None]:
     """Make tensors of this package's own on the CPU, where another device is the default.
 
@@ -906,7 +996,7 @@ class _Arguments:
     """What a function, or the making of objects of a class, takes."""
 
     def __init__(self, function: Callable[..., Any], module: str, name: str) -> None:
-        self._function, self._module, self._name = function, module, name
+        self._function, self._module, self._own = function, module, name
         self._hints: dict[str, Any] | None = None
 
     def require(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
@@ -927,6 +1017,13 @@ class _Arguments:
                 )
             if isinstance(given.get(name), str) and "\0" in given[name] and _names_files(hint):
                 raise Refusal(f"`{name}` cannot hold a null byte, got {came(given[name])}.")
+
+    @property
+    def _name(self) -> str:
+        """By which users find it: in the package itself if it is there."""
+        doors = sys.modules["sigmascope"].__all__
+        short = next((n for n in (self._own, self._own.lower()) if n in doors), None)
+        return f"sigmascope.{short}" if short else f"{self._module}.{self._own}"
 
     def _read(self) -> dict[str, Any]:
         space = vars(sys.modules[self._module])
@@ -951,12 +1048,12 @@ def door(function: Callable[Given, Back]) -> Callable[Given, Back]:
         Traceback (most recent call last):
         sigmascope.gate.Refusal: `count` must be a whole number, got the text '3'. Write no quotes.
     """
-    taken = _Arguments(function, function.__module__, f"sigmascope.{function.__name__}")
+    taken = _Arguments(function, function.__module__, function.__name__)
 
     @wraps(function)
     def checked(*args: Given.args, **named: Given.kwargs) -> Back:
         taken.require(args, named)
-        with on_cpu():
+        with CTRL_C, on_cpu():
             return function(*args, **named)
 
     return checked
@@ -969,12 +1066,12 @@ def door_of(made: type[Made]) -> type[Made]:
         made: Objects of which are made by its `__init__`.
     """
     make = made.__init__
-    taken = _Arguments(make, made.__module__, f"sigmascope.{made.__name__}")
+    taken = _Arguments(make, made.__module__, made.__name__)
 
     @wraps(make)
     def checked(self: Any, *args: Any, **named: Any) -> None:
         taken.require((self, *args), named)
-        with on_cpu():
+        with CTRL_C, on_cpu():
             make(self, *args, **named)
 
     made.__init__ = checked
@@ -1064,7 +1161,7 @@ def kind_words(hint: Any) -> str:
         )
     )
     if several:
-        each = f", each {kind_words(args[0])}" if args and args[0] is not Any else ""
+        each = f" (each {kind_words(args[0])})" if args and args[0] is not Any else ""
         return f"a {name if kind in (tuple, set) else 'list'}{each}"
     if kind.__module__.startswith("torch"):
         return "a tensor" if name == "Tensor" else f"a torch.{'nn.' * (name == 'Module')}{name}"
@@ -1105,6 +1202,11 @@ def _advice(value: Any, hint: Any) -> str:
             return "Write it without quotes."
         if any(issubclass(kind, cabc.Collection) and kind is not str for kind in classes):
             return f"Write a list of it: [{printable(repr(value[:SHOWN]))}]."
+    if isinstance(value, list | tuple):
+        within = [a for kind in kinds for a in get_args(kind) if get_origin(a) is Literal]
+        choices = [str(choice) for one in within for choice in get_args(one)]
+        odd = [v for v in value if choices and v not in choices]
+        return nearest(str(odd[0]), choices).strip() if odd else ""
     if type(value).__name__ == "ndarray" and any(k.__name__ == "Tensor" for k in classes):
         return "Make it a tensor: `torch.from_numpy(...)`."
     if any(kind.__name__ == "Module" for kind in classes) and callable(value):

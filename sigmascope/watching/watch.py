@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from sigmascope import quantities as q
-from sigmascope.gate import Closing, door_of, on_cpu
+from sigmascope.gate import CTRL_C, Closing, door_of, on_cpu, unbroken
 from sigmascope.probes.execution import is_compiled
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Finding, Skipped
@@ -135,12 +135,16 @@ class Watch(Closing):
         self._trained, self._over, self._added = trained, False, Added(trained)
         self._inputs = Inputs.of(inner, self._alarms, probes, **timed)
         self._probes = probes
-        for each in probes:  # after all that may refuse, and before the steps are counted
-            each.follow(trained)
-        self._counting = trained[-1].register_step_post_hook(self._listener.stepped)
         self._told = self._in_force = tuple[Finding, ...]()
-        self._handles = list[RemovableHandle]()
-        self._open()
+        self._handles, self._counting = list[RemovableHandle](), None
+        try:
+            for each in probes:  # after all that may refuse, and before the steps are counted
+                each.follow(trained)
+            self._counting = trained[-1].register_step_post_hook(self._listener.stepped)
+            self._open()
+        except BaseException:  # Ctrl-C, too: nobody has what could be closed
+            self._let_go()
+            raise
 
     @on_cpu()
     def step(self, loss: float | Tensor | None = None) -> tuple[Finding, ...]:
@@ -188,14 +192,34 @@ class Watch(Closing):
         """
         return tuple(drift for probe in self._probes for drift in probe.drifts())
 
+    @unbroken
+    def __enter__(self) -> "Watch":
+        CTRL_C.__enter__()  # which waits, once the block is left, until all hooks are gone
+        return self
+
+    @unbroken
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.close()
+        finally:
+            CTRL_C.__exit__()
+
+    @unbroken
     def close(self) -> None:
         """File what was read last, and take every hook away."""
-        self._counting.remove()
+        with CTRL_C:
+            self._let_go()
+            self._end()
+
+    @unbroken
+    def _let_go(self) -> None:
+        """Take every hook away."""
+        if self._counting is not None:
+            self._counting.remove()
         for each in self._probes:
             each.end()
         removed(self._handles)
         self._inputs.close()
-        self._end()
 
     def _end(self) -> None:
         self._over = True
@@ -206,6 +230,7 @@ class Watch(Closing):
         self._filing.keep(self.steps, [last] if last else [], [], [], self._scheduler.dropped)
         self._filing.close(self.steps)
 
+    @unbroken
     def _open(self) -> None:
         """The step that follows is looked at: hooks are there for it alone."""
         start = self._clock()

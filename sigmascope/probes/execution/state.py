@@ -1,15 +1,19 @@
 """Running a model so that nothing of it, nor of the process, is changed."""
 
 import copy
+import gc
 import io
+import logging
+import os
 import random
 import shutil
-import signal
 import socket
 import sys
 import tempfile
 import threading
+import warnings
 import weakref
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -19,24 +23,34 @@ from operator import is_
 from types import (
     BuiltinFunctionType,
     CellType,
-    FrameType,
     FunctionType,
     GeneratorType,
     MethodType,
     ModuleType,
+    SimpleNamespace,
 )
 from typing import IO, TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._tensor_str import PRINT_OPTS
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules import module as hooks_of_all
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.hooks import RemovableHandle
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sigmascope.gate import Refusal, allowed, door, on_cpu, random_states, size_words
+from sigmascope.gate import (
+    CTRL_C,
+    Refusal,
+    allowed,
+    door,
+    on_cpu,
+    random_states,
+    size_words,
+    unbroken,
+)
 from sigmascope.linalg import sums
 from sigmascope.probes.samples import RUNS
 
@@ -471,6 +485,11 @@ class Reach:
             content: Any = one.copy()
             self.undo.append(lambda: _restore_sequence(one, content))
             self._push(() if isinstance(one, bytearray) else content)
+        elif isinstance(one, array):
+            kept = one[:]
+            self.undo.append(lambda: None if one == kept else _restore_array(one, kept))
+        elif isinstance(one, SimpleNamespace):
+            self._mapping(vars(one))
         elif (undo := _state_of(one)) is not None:
             self.undo.append(undo)
         elif not isinstance(one, type) and _own(type(one)):
@@ -555,6 +574,10 @@ def _restore_sequence(found: Any, content: Any) -> None:
     found.update(content) if isinstance(found, set) else found.extend(content)
 
 
+def _restore_array(found: Any, content: Any) -> None:
+    found[:] = content
+
+
 def _restore_slots(one: Any, slots: Mapping[str, Any]) -> None:
     for name, value in slots.items():
         if getattr(one, name, None) is not value:
@@ -575,6 +598,7 @@ def _restore_class(kind: type, content: Mapping[str, Any]) -> None:
 
 
 @contextmanager
+@unbroken
 def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
     """Leave everything that something reaches as it was, also after an error or Ctrl-C.
 
@@ -584,38 +608,21 @@ def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
         thing: A module, any object that may keep numbers (a loss, say), or what was found from one.
         weights: Whether parameters and gradients get their values back too.
     """
-    reach = thing if isinstance(thing, Reach) else Reach(thing)
-    own = [p for m in reach.modules for p in m.parameters(recurse=False)]
-    steady = {id(t) for p in own for t in (p, p.grad if p.is_leaf else None)}
-    fluid = frozenset(id(t) for t in reach.tensors if id(t) not in steady)
-    kept = keepsakes([t for t in reach.tensors if weights or id(t) in fluid], fluid)
-    runs = RUNS.count
-    try:
-        yield
-    finally:
-        alone: list[Keepsake] = []
-        with uninterrupted():
+    with CTRL_C:
+        reach = thing if isinstance(thing, Reach) else Reach(thing)
+        own = [p for m in reach.modules for p in m.parameters(recurse=False)]
+        steady = {id(t) for p in own for t in (p, p.grad if p.is_leaf else None)}
+        fluid = frozenset(id(t) for t in reach.tensors if id(t) not in steady)
+        kept = keepsakes([t for t in reach.tensors if weights or id(t) in fluid], fluid)
+        runs = RUNS.count
+        try:
+            yield
+        finally:
+            alone: list[Keepsake] = []
             ran = RUNS.count > runs
             every([reach.give_back, *(partial(_note, one, alone) for one in kept)])
             if ran:
                 leave_alone(alone)
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait until the block is over, so that it ends no putting back half-way."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    came: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            before(*came[-1])
 
 
 def every(undos: Sequence[Undo]) -> None:
@@ -635,12 +642,46 @@ def _note(one: Keepsake, alone: list[Keepsake]) -> None:
         alone.append(one)
 
 
+def _folder() -> str | None:
+    """The working directory; None where it was removed."""
+    try:
+        return os.getcwd()  # noqa: PTH109 (a text is compared)
+    except OSError:
+        return None
+
+
+def _set_environment(to: Mapping[str, str]) -> None:
+    for name in os.environ.keys() - to.keys():
+        del os.environ[name]
+    os.environ.update(to)
+
+
+def _listed(place: tuple[Any, str]) -> list[Any]:
+    return [*getattr(*place)]
+
+
+def _set_list(place: tuple[Any, str], to: list[Any]) -> None:
+    getattr(*place)[:] = to
+
+
+LISTS = (
+    (sys, "path"),
+    (sys, "argv"),
+    (sys, "meta_path"),
+    (sys, "path_hooks"),
+    (warnings, "filters"),
+)
 _CUDA, _CUDNN = torch.backends.cuda, torch.backends.cudnn
 ATTRIBUTES = (
     *((_CUDNN, name) for name in ("enabled", "benchmark", "deterministic", "allow_tf32")),
     (_CUDA.matmul, "allow_tf32"),
     (_CUDA.matmul, "allow_fp16_reduced_precision_reduction"),
     (torch.backends.mkldnn, "enabled"),
+    *((sys, name) for name in ("excepthook", "displayhook", "unraisablehook")),
+    *((sys, name) for name in ("stdin", "stdout", "stderr", "path", "argv", "dont_write_bytecode")),
+    (threading, "excepthook"),
+    (warnings, "filters"),
+    (warnings, "showwarning"),
 )
 PAIRS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
     (torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled),
@@ -667,6 +708,15 @@ PAIRS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
         lambda to: torch.use_deterministic_algorithms(to[0], warn_only=to[1]),
     ),
     (np.geterr, lambda to: np.seterr(**to)),
+    (np.get_printoptions, lambda to: np.set_printoptions(**to)),
+    (lambda: dict(vars(PRINT_OPTS)), lambda to: vars(PRINT_OPTS).update(to)),
+    (_folder, lambda to: None if to is None else os.chdir(to)),
+    (lambda: dict(os.environ), _set_environment),
+    (sys.getrecursionlimit, sys.setrecursionlimit),
+    (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
+    (gc.get_threshold, lambda to: gc.set_threshold(*to)),
+    (logging.root.getEffectiveLevel, logging.root.setLevel),
+    *((partial(_listed, place), partial(_set_list, place)) for place in LISTS),
 )
 GLOBAL_HOOKS = tuple(
     v for k, v in vars(hooks_of_all).items() if k.startswith("_global_") and isinstance(v, dict)
@@ -676,8 +726,8 @@ GLOBAL_HOOKS = tuple(
 def settings() -> list[Undo]:
     """How every setting is put back to what it is now."""
     return [
-        *(_pair(get, put) for get, put in PAIRS),
         *(_attribute(place, name) for place, name in ATTRIBUTES),
+        *(_pair(get, put) for get, put in PAIRS),
         *(_hooks(found) for found in GLOBAL_HOOKS),
         _default_device(),
         partial(np.random.set_state, np.random.get_state()),
@@ -692,7 +742,7 @@ def _pair(get: Callable[[], Any], put: Callable[[Any], Any]) -> Undo:
 
 def _attribute(place: Any, name: str) -> Undo:
     before = getattr(place, name)
-    return lambda: None if getattr(place, name) == before else setattr(place, name, before)
+    return lambda: None if getattr(place, name) is before else setattr(place, name, before)
 
 
 def _hooks(found: dict[Any, Any]) -> Undo:
@@ -739,20 +789,22 @@ def is_untouched(module: _BatchNorm) -> bool:
 
 
 @contextmanager
+@unbroken
 def apart() -> Iterator[None]:
     """Leave random states and settings of the process as they are; one thread at a time.
 
     What this package makes inside of the block is made on the CPU, whatever `set_default_device`
     says; what the model makes is not touched.
     """
-    with ALONE, ExitStack() as undo:
-        undo.callback(_give_back_settings, settings())
+    with CTRL_C, ALONE, ExitStack() as undo:
+        undo.callback(every, settings())
         undo.enter_context(random_states())
         undo.enter_context(on_cpu())
         yield
 
 
 @contextmanager
+@unbroken
 def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
     """Hold a model still: no dropout, no drift, no trace in any state that it can reach.
 
@@ -787,6 +839,7 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
 
 
 @contextmanager
+@unbroken
 def alive(model: nn.Module, *, fused: bool = False) -> Iterator[None]:
     """As `still`, but in the model's own modes: dropout draws, and is forgotten afterwards.
 
@@ -801,11 +854,6 @@ def alive(model: nn.Module, *, fused: bool = False) -> Iterator[None]:
         for module, mode in modes:
             module.training = mode
         yield
-
-
-def _give_back_settings(undos: Sequence[Undo]) -> None:
-    with uninterrupted():
-        every(undos)
 
 
 # ------------------------------------------------------------------------------
@@ -840,9 +888,23 @@ def duplicate(model: nn.Module) -> nn.Module:
                 memo[id(one)] = twin
         try:
             _bind_again(functions, memo)
-            return copy.deepcopy(model, memo)
+            twin = copy.deepcopy(model, memo)
         except Exception as error:  # a class may refuse to be copied in any way
             raise Refusal(_explained(found, memo, error)) from error
+        theirs = {id(m) for m in model.modules()} | {id(t) for t in _held(model)}
+        shared = next((m for m in twin.modules() if id(m) in theirs), None)
+        if shared is not None or any(id(t) in theirs for t in _held(twin)):
+            raise Refusal(
+                f"The model must be one that can be copied, got {type(shared or twin).__name__}, "
+                "whose copy has modules or weights of the model itself. Let its `__deepcopy__` "
+                "make another one, or take it out of the class."
+            )
+        return twin
+
+
+def _held(model: nn.Module) -> Iterator[Tensor]:
+    yield from model.parameters()
+    yield from model.buffers()
 
 
 def reached(model: nn.Module) -> Iterator[tuple[str, Any]]:

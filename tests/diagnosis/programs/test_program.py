@@ -138,7 +138,7 @@ def test_a_model_with_a_loss_of_its_own_says_so(trainer):
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        (7, "got int"),
+        (7, "got 7"),
         ({"model": MODEL}, "must be there"),
         ({"model": MODEL, "data": X, "lerning_rate": 1}, "A program has"),
     ],

@@ -106,7 +106,7 @@ def test_surfaces_that_cannot_be_measured_are_refused(as_users_see_it):
         loss_surface(net, x, **say, points=2)
     with pytest.raises(Refusal, match="`extent` must be positive"):
         loss_surface(net, x, **say, extent=-1.0)
-    with pytest.raises(Refusal, match="`plane` must be random or hessian"):
+    with pytest.raises(Refusal, match="`plane` must be `random` or `hessian`"):
         loss_surface(net, x, **say, plane="line")
     with pytest.raises(Refusal, match="must differ from the model"):
         loss_line(net, net.state_dict(), x, **say)

@@ -96,3 +96,16 @@ def test_what_cannot_be_copied_is_named():
 
 def net_connection():
     return ODD["holds-the-uncopyable"]()[0].connection
+
+
+class Itself(nn.Linear):
+    def __deepcopy__(self, memo):
+        return self
+
+
+@pytest.mark.parametrize("model", [Itself(2, 2), nn.Sequential(nn.ReLU(), Itself(2, 2))])
+def test_a_copy_that_is_the_model_itself_is_refused(model):
+    before = model.state_dict()
+    with pytest.raises(Refusal, match=r"Itself.*the model itself.*__deepcopy__"):
+        duplicate(model)
+    assert all(v.dtype == torch.float32 for v in before.values())

@@ -1,4 +1,11 @@
+import contextlib
+import gc
+import io
+import logging
+import os
 import random
+import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -142,3 +149,52 @@ def test_random_states_and_settings_are_left_apart(as_users_see_it):
     assert torch.equal(torch.random.get_rng_state(), state[0])
     assert random.getstate() == state[1]
     assert (np.random.get_state()[1] == state[2]).all()
+
+
+PROCESS = {
+    "the working directory": (os.getcwd, lambda: os.chdir("/")),
+    "a variable": (lambda: dict(os.environ), lambda: os.environ.update(SIGMA_ODD="1")),
+    "a variable that is gone": (lambda: dict(os.environ), lambda: os.environ.pop("PATH")),
+    "where modules are found": (lambda: [*sys.path], lambda: sys.path.insert(0, "/odd")),
+    "the list of places": (lambda: id(sys.path), lambda: setattr(sys, "path", ["/odd"])),
+    "arguments": (lambda: [*sys.argv], lambda: sys.argv.append("--odd")),
+    "what hears of errors": (lambda: sys.excepthook, lambda: setattr(sys, "excepthook", print)),
+    "what shows values": (lambda: sys.displayhook, lambda: setattr(sys, "displayhook", print)),
+    "standard output": (lambda: sys.stdout, lambda: setattr(sys, "stdout", io.StringIO())),
+    "how tensors are printed": (
+        lambda: str(torch.tensor([1 / 3])),
+        lambda: torch.set_printoptions(precision=9),
+    ),
+    "how arrays are printed": (
+        lambda: str(np.array([1 / 3])),
+        lambda: np.set_printoptions(precision=2),
+    ),
+    "which warnings are shown": (
+        lambda: [*warnings.filters],
+        lambda: warnings.simplefilter("ignore", UserWarning),
+    ),
+    "the depth of calls": (sys.getrecursionlimit, lambda: sys.setrecursionlimit(1234)),
+    "the collector": (gc.isenabled, gc.disable),
+    "the level of logs": (
+        logging.root.getEffectiveLevel,
+        lambda: logging.root.setLevel(logging.DEBUG),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", PROCESS)
+@pytest.mark.parametrize("error", [None, ValueError, KeyboardInterrupt])
+def test_what_a_forward_pass_sets_of_the_process_is_set_back(what, error):
+    get, change = PROCESS[what]
+
+    class Sets(nn.Linear):
+        def forward(self, x):
+            change()
+            if error is not None:
+                raise error
+            return super().forward(x)
+
+    before = get()
+    with contextlib.suppress(ValueError, KeyboardInterrupt), still(net := Sets(2, 2)):
+        net(torch.ones(1, 2))
+    assert get() == before

@@ -1,7 +1,9 @@
 import random
 import signal
+from array import array
 from collections import deque
 from functools import partial
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -56,6 +58,16 @@ class Holder(nn.Module):
 CHANGES = {
     "a list": (lambda: [1, [2]], lambda k: k[1].append(3), lambda k: k == [1, [2]]),
     "a dict": (lambda: {"a": 1}, lambda k: k.update(a=2, b=3), lambda k: k == {"a": 1}),
+    "a namespace": (
+        lambda: SimpleNamespace(count=0, seen=[1]),
+        lambda k: (setattr(k, "count", 3), k.seen.append(2), setattr(k, "more", 1)),
+        lambda k: vars(k) == {"count": 0, "seen": [1]},
+    ),
+    "an array of Python": (
+        lambda: array("d", [1.0, 2.0]),
+        lambda k: (k.append(3.0), k.__setitem__(0, 9.0)),
+        lambda k: k.tolist() == [1.0, 2.0],
+    ),
     "an empty dict": (dict, lambda k: k.update(b=3), lambda k: k == {}),
     "a set": (lambda: {1, 2}, lambda k: k.pop(), lambda k: k == {1, 2}),
     "a deque": (lambda: deque([1, 2]), lambda k: k.rotate(1), lambda k: list(k) == [1, 2]),

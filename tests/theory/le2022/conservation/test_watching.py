@@ -186,8 +186,8 @@ def test_runs_with_balances_are_compared(tmp_path):
     ("options", "words"),
     [
         ({"probe_batch": X[:, :4]}, r"must run on the batch \(float64\[12, 4\]\)"),
-        ({"views": ["balancess"]}, r"`views` must be a list of some of .* got \['balancess'\]"),
-        ({"views": "balances"}, "got 'balances'. Pass `views="),
+        ({"views": ["balancess"]}, "Did you mean `balances`"),
+        ({"views": "balances"}, r"Write a list of it: \['balances'\]"),
         ({"probe_batch": None}, "got no `probe_batch`. Pass one"),
         ({"probe_batch": None, "views": None}, "got no `probe_batch`. Pass one"),
         ({"every": 0}, "`every` must be a number of steps, 1 or more, got 0. Leave it out"),
