@@ -22,6 +22,7 @@ import sigmascope
 import sigmascope_experiments
 from sigmascope import diagnosis, products, quantities, records, theory, watching
 from sigmascope.cli import COMMANDS, UNDER, app, examples
+from sigmascope.report.explanations import WORDS
 from sigmascope.scripts import rules as script_rules
 from sigmascope.theory.le2022.conservation import broken
 
@@ -39,6 +40,12 @@ Each command says the same of itself with `--help`. What measures a network take
 computes on the CPU. In the examples `net.py`, `train.py`, `set.npz` and the like stand for your
 files. A refusal is one sentence, and names the help of its command; `sigmascope explain` says what
 a name in a report means.
+"""
+WORDS_PAGE = """\
+# Words of the field
+
+What goes by a name of the field has one or several names here. `sigmascope explain` takes either:
+it says what each means, how it is measured, what is usual, what cures it, and its source.
 """
 COMPLETION = """\
 ## Completion
@@ -452,7 +459,19 @@ def _cell(text: str) -> str:
 GALLERY_NEXT = (
     "## Next\n\n[How to run them](reproduce.md), or [the papers, checked](theory/index.md)."
 )
+
+
+def words() -> str:
+    """Words of the field, what they are called here, and the command that measures them."""
+    rows = "".join(
+        f"| {word} | {', '.join(f'`{n}`' for n in names)} | `sigmascope {command}` |\n"
+        for word, (names, command) in sorted(WORDS.items(), key=lambda row: row[0].lower())
+    )
+    return f"{WORDS_PAGE}\n| in the field | here | measured by |\n|---|---|---|\n{rows}"
+
+
 PAGES = {
+    "words.md": words,
     "gallery.md": gallery,
     "peers.md": peers,
     "measurements.md": measurements,

@@ -180,8 +180,10 @@ def unbroken(function: Function) -> Function:
 
 
 def _is_unbroken(code: CodeType) -> bool:
+    if code in _UNBROKEN or code.co_name in ("__enter__", "__exit__", "__del__"):
+        return True
     # `inner` is there as long as a function that a context decorates
-    return code in _UNBROKEN or (code.co_filename == CONTEXTS and code.co_name != "inner")
+    return code.co_filename == CONTEXTS and code.co_name != "inner"
 
 
 class _CtrlC:

@@ -1,9 +1,12 @@
 """Importing does nothing but import."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import sigmascope
 from sigmascope.cli import COMMANDS
@@ -86,3 +89,20 @@ def test_every_command_has_its_door_and_nobody_must_hold_more_than_forty_names()
     for command in COMMANDS:
         door = doors.get(command.__name__, command.__name__)
         assert door is None or door in names, command
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("proflie", "Did you mean `profile`"),
+        ("diagnosis_", "Did you mean `diagnosis`"),
+        ("watching", "from sigmascope import watching"),
+        ("zzzz", "has no `zzzz`.$"),
+    ],
+)
+def test_a_name_that_is_not_there_has_a_neighbour(name, says):
+    """Asked of a fresh process: a room that was imported is there."""
+    code = f"import sigmascope as ss\ntry: ss.{name}\nexcept AttributeError as e: print(e)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert re.search(says, said.stdout.strip()), said.stdout
+    assert not hasattr(sigmascope, "__wrapped__")

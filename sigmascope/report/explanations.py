@@ -15,6 +15,26 @@ from sigmascope.quantities import EVERY, Quantity, quantities
 from sigmascope.records import SPEAKS, Kind, Rule, Shown
 from sigmascope.references import references_of
 
+# What the field calls it, the names here, and the command that measures it.
+WORDS: dict[str, tuple[tuple[str, ...], str]] = {
+    "balancedness": (("imbalance", "balance defect", "balance drift", "balance-rate"), "balances"),
+    "bottleneck rank": (("inner dimension", "jacobian-rank", "bottleneck-frames"), "bottleneck"),
+    "dying ReLU": (("dead units", "dead-units", "dying-units"), "profile"),
+    "dynamical isometry": (("isometry distance", "condition number"), "profile"),
+    "edge of stability": (("sharpness", "rate times sharpness", "rate-beyond-edge"), "landscape"),
+    "exploding gradients": (("exploding-adjoints", "adjoint norm", "gradient-jump"), "profile"),
+    "heavy tails": (("power-law exponent", "power-law p-value"), "scan"),
+    "Lipschitz constant": (("spectral norm",), "scan"),
+    "LoRA": (("intruders", "intruder-directions", "untrained-adapter"), "scan"),
+    "loss landscape": (("sharpness", "condition of learning", "curvature-factors"), "landscape"),
+    "Marchenko-Pastur": (("noise edge", "spikes", "noise-only"), "scan"),
+    "neural tangent kernel": (("NTK trace", "NTK trace per layer", "tangent-size"), "profile"),
+    "numerical rank": (("matrix rank", "stable rank", "effective rank"), "scan"),
+    "operator norm": (("spectral norm", "operator-to-Frobenius ratio"), "scan"),
+    "plasticity": (("plasticity-loss",), "profile"),
+    "singular value": (("spectral norm", "stable rank", "condition number"), "scan"),
+    "vanishing gradients": (("vanishing-adjoints", "adjoint norm"), "profile"),
+}
 STAGES = {"start": "before training", "trained": "after training"}
 
 
@@ -49,7 +69,7 @@ def explain(name: str) -> Explanations:
     """What a finding, an alarm, a quantity, a remedy, a cure or a theorem is.
 
     Args:
-        name: As reports have it.
+        name: As reports have it; or a word of the field for several of them (`WORDS`).
 
     Raises:
         Refusal: If there is nothing of that name; with those that are nearest.
@@ -58,10 +78,12 @@ def explain(name: str) -> Explanations:
         >>> explain("rank-collapse").senses[0].kind
         'finding of a model or a program'
     """
-    senses = tuple(e for e in _every() if e.name == name)
+    field = {word.lower(): names for word, (names, _) in WORDS.items()}
+    wanted = (name, *field.get(name.lower().removesuffix("s"), field.get(name.lower(), ())))
+    senses = tuple(e for e in _every() if e.name in wanted)
     if senses:
-        return Explanations(senses)
-    known = sorted({e.name for e in _every()})
+        return Explanations(tuple(sorted(senses, key=lambda e: wanted.index(e.name))))
+    known = sorted({e.name for e in _every()} | {*WORDS})
     close = get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
     raise Refusal(

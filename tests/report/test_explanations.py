@@ -9,6 +9,7 @@ import pytest
 from sigmascope import quantities, report, theory, watching
 from sigmascope.diagnosis import checkpoints, cures, remedies, rules
 from sigmascope.gate import Refusal
+from sigmascope.report.explanations import WORDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAMES = {name for names in report.every_name().values() for name in names}
@@ -59,3 +60,17 @@ def test_the_tables_of_the_documentation_name_what_is_explained(page):
     named = re.findall(r"^\| `([a-z-]+)` \|", table, flags=re.MULTILINE)
     assert len(named) >= 15
     assert set(named) <= NAMES
+
+
+def test_a_word_of_the_field_leads_to_the_names_here():
+    from sigmascope.cli import COMMANDS
+
+    commands = {command.__name__ for command in COMMANDS}
+    for word, (names, command) in WORDS.items():
+        assert set(names) <= NAMES
+        assert command in commands
+        found = report.explain(word).senses
+        assert {*names} <= {e.name for e in found}
+        assert report.explain(word.lower()).senses == found
+    with pytest.raises(Refusal, match="balancedness"):
+        report.explain("balancednes of")
