@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sigmascope import gate, products, records
 from sigmascope.gate import Refusal, allowed, door, size_words
-from sigmascope.linalg.spectra import Work, counted
+from sigmascope.linalg.spectra import counted
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import ALONE, apart, as_found, in_words
 from sigmascope.probes.samples import Batch, Loss, chosen, mapped, tensors
@@ -50,7 +50,10 @@ def cut(
     if first is None or first.ndim <= batch_dim or not first.numel():
         return batch, targets, []  # refused, with its words, by `Subject`
     count = first.shape[batch_dim]
-    if count < 2 or _bound(model, first) <= SURE * allowed():
+    # at most what layers write, one row for each number of the batch, each as wide as all weights;
+    # more only where a model makes more positions than it reads
+    widths = (sum(p.shape[:2]) for p in model.parameters() if p.ndim > 1)
+    if count < 2 or first.numel() * sum(widths) * 4 <= SURE * allowed():
         return batch, targets, []
     try:
         one = chosen(batch, torch.tensor([0]), batch_dim=batch_dim)
@@ -69,7 +72,8 @@ def cut(
     why = f"{_needs(held)}: the first {most} were measured; allow more by `memory=` (`--memory`)"
     told = Skipped("(samples)", f"{count - most} of {count} samples", why)
     kept = chosen(batch, torch.arange(most), batch_dim=batch_dim)
-    return kept, mapped(targets, lambda t: _shortened(t, count, most)), [told]
+    long = lambda t: t.ndim and len(t) and len(t) % count == 0
+    return kept, mapped(targets, lambda t: t[: len(t) // count * most] if long(t) else t), [told]
 
 
 def _needs(held: int) -> str:
@@ -77,21 +81,6 @@ def _needs(held: int) -> str:
         f"what layers read and write takes {size_words(held)} for each sample, and "
         f"{size_words(int(ROWS * allowed()))} of the {size_words(allowed())} allowed are for that"
     )
-
-
-def _bound(model: nn.Module, first: Tensor) -> int:
-    """Bytes that weights as wide as the model's would write, one row for each number of the batch.
-
-    More than they do, but where a model makes more positions than it reads.
-    """
-    widths = sum(sum(p.shape[:2]) for p in model.parameters() if p.ndim > 1)
-    return first.numel() * widths * 4
-
-
-def _shortened(t: Tensor, count: int, most: int) -> Tensor:
-    if t.ndim and len(t) and len(t) % count == 0:
-        return t[: len(t) // count * most]
-    return t
 
 
 Progress = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
@@ -177,35 +166,63 @@ def profile(
     with gate.memory(memory), as_found(loss), counted() as work:
         batch, targets, left = cut(model, batch, targets, batch_dim)
         subject = Subject(model, batch, targets, loss, outputs, batch_dim, generator)
-        found = _measured(subject, wanted, tell, left)
-        return replace(found, about=_about(subject, time.perf_counter() - start, work))
-
-
-def _measured(subject: Subject, wanted: list[View], tell: Progress, left: list[Skipped]) -> Profile:
-    tell("forward pass", 0, len(wanted) + 2)
-    layers, absent = covered(subject)
-    plain = {name for name, view in profile_views().items() if not view.differentiates}
-    if not plain.issuperset(wanted):
-        subject.require_gradients(do=f"ask for the views {' and '.join(sorted(plain))} alone")
-    items: list[Item] = [*left, *absent]
-    for done, view in enumerate(wanted, start=1):
-        tell(view, done, len(wanted) + 2)
-        # one that fails is told, and the rest goes on; buffers and modes too are read as they are,
-        # not as another thread holds them, and a loss may draw random numbers
-        with apart():
-            items += tried(profile_views()[view].items(subject), view)
-        gate.trim()
-    tell("theorems", len(wanted) + 1, len(wanted) + 2)
-    checks, unchecked = _checks(subject, wanted)
-    tell("done", len(wanted) + 2, len(wanted) + 2)
+        tell("forward pass", 0, len(wanted) + 2)
+        layers, absent = covered(subject)
+        plain = {name for name, view in profile_views().items() if not view.differentiates}
+        if not plain.issuperset(wanted):
+            subject.require_gradients(do=f"ask for the views {' and '.join(sorted(plain))} alone")
+        items: list[Item] = [*left, *absent]
+        for done, view in enumerate(wanted, start=1):
+            tell(view, done, len(wanted) + 2)
+            # one that fails is told, and the rest goes on; buffers and modes too are read as they
+            # are, not as another thread holds them, and a loss may draw random numbers
+            with apart():
+                items += tried(profile_views()[view].items(subject), view)
+            gate.trim()
+        tell("theorems", len(wanted) + 1, len(wanted) + 2)
+        # each by itself, so that one that fails costs no other
+        checks: list[records.Check] = []
+        failed: list[Skipped] = []
+        every = (t for m in products.modules(products.THEOREMS) for t in m.OF_MODELS)
+        for theorem in (t for t in every if set(t.views) <= set(wanted)):
+            try:
+                with apart():
+                    checks += [bound.check() for bound in theorem.facts(subject)]
+            except Exception as error:  # noqa: BLE001 (models fail in every way; the line says which)
+                why = in_words(error)
+                failed.append(Skipped("(all layers)", f"theorem {theorem.name}", why))
+        reasons = {f.why for f in failed}
+        if len(failed) > 1 and len(reasons) == 1:  # one reason is one line
+            failed = [Skipped("(all layers)", "theorems", reasons.pop())]
+        tell("done", len(wanted) + 2, len(wanted) + 2)
+        measured = subject.model
+        with ALONE:  # not while another thread holds it still
+            mode = "training" if measured.training else "evaluation"
+        kinds = {str(p.dtype).removeprefix("torch.") for p in measured.parameters()}
+        held = subject.batch
+        shape = list(held.shape) if isinstance(held, Tensor) else type(held).__name__
+        about = {
+            "model": type(measured).__name__,
+            "parameters": str(sum(p.numel() for p in measured.parameters())),
+            "dtype": ", ".join(sorted(kinds)),
+            "mode": mode,
+            "batch": f"{subject.count} samples, {shape}",
+            "output": f"{subject.output_rule}, {list(subject.output.shape)}",
+            "seconds": f"{time.perf_counter() - start:.2f}",
+            "spectra": f"{work.operations:.2g} operations in float64",
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "device": str(subject.output.device),
+        }
     return Profile(
         readings=tuple(i for i in items if isinstance(i, Reading)),
-        checks=checks,
-        skipped=(*(i for i in items if isinstance(i, Skipped)), *unchecked),
+        checks=tuple(checks),
+        skipped=(*(i for i in items if isinstance(i, Skipped)), *failed),
         layers=layers,
         spectra=tuple(i for i in items if isinstance(i, SiteSpectrum)),
         facts=tuple(i for i in items if isinstance(i, Fact)),
         views=tuple(wanted),
+        about=MappingProxyType(about),
     )
 
 
@@ -227,47 +244,3 @@ def wanted_views(views: Collection[View]) -> list[View]:
 def named(measured: Profile, about: Mapping[str, str]) -> Profile:
     """The same profile, with other words about it."""
     return replace(measured, about=MappingProxyType(dict(about)))
-
-
-def _checks(
-    subject: Subject, views: list[View]
-) -> tuple[tuple[records.Check, ...], tuple[Skipped, ...]]:
-    """Of each theorem by itself, so that one that fails costs no other."""
-    checks: list[records.Check] = []
-    failed: list[Skipped] = []
-    every = (t for m in products.modules(products.THEOREMS) for t in m.OF_MODELS)
-    for theorem in (t for t in every if set(t.views) <= set(views)):
-        try:
-            with apart():
-                checks += [bound.check() for bound in theorem.facts(subject)]
-        except Exception as error:  # noqa: BLE001 (models fail in every way; the line says which)
-            why = in_words(error)
-            failed.append(Skipped("(all layers)", f"theorem {theorem.name}", why))
-    reasons = {f.why for f in failed}
-    if len(failed) > 1 and len(reasons) == 1:  # one reason is one line
-        failed = [Skipped("(all layers)", "theorems", reasons.pop())]
-    return tuple(checks), tuple(failed)
-
-
-def _about(subject: Subject, seconds: float, work: Work) -> Mapping[str, str]:
-    model = subject.model
-    with ALONE:  # not while another thread holds it still
-        mode = "training" if model.training else "evaluation"
-    kinds = {str(p.dtype).removeprefix("torch.") for p in model.parameters()}
-    batch = subject.batch
-    shape = list(batch.shape) if isinstance(batch, Tensor) else type(batch).__name__
-    return MappingProxyType(
-        {
-            "model": type(model).__name__,
-            "parameters": str(sum(p.numel() for p in model.parameters())),
-            "dtype": ", ".join(sorted(kinds)),
-            "mode": mode,
-            "batch": f"{subject.count} samples, {shape}",
-            "output": f"{subject.output_rule}, {list(subject.output.shape)}",
-            "seconds": f"{seconds:.2f}",
-            "spectra": f"{work.operations:.2g} operations in float64",
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "device": str(subject.output.device),
-        }
-    )

@@ -144,44 +144,47 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
         known["unpaired"] = is_unpaired(loss, output, targets)
     if output.numel() > LARGEST or not sums.is_finite(output):
         return TaskFit(**known)
-    known |= _least(loss, output, targets, labels, needs)
-    ending = subject.tail
-    if ending is None or needs is None:
-        return TaskFit(**known, reach=known["free"])
-    start = bounded(ending)
-    if _is_unheard(ending):
-        return TaskFit(**known, reach=known["free"], unheard=True)
-    reach, best = known["free"], None
-    if ending.names or math.isfinite(ending.bound):
-        starts = tail_starts(ending.start, output, labels)
-        reach, best = least_loss(start, starts, targets, loss)
-        reach = max(reach, known["free"])
-    alike = ending.start.numel() == output.numel()
-    known |= {"reach": reach, "undecided": _undecided(best, labels), "alike": alike}
-    alone = labels is not None and labels.distinct == 1
-    if labels is not None and alone and ending.start.shape[:1] == output.shape[:1]:
-        least = _least_evenly(ending, start, output, targets, labels, loss)
-        known["evenly"] = least - reach <= ALMOST * max(known["now"] - reach, 0.0) + known["room"]
-    return TaskFit(**known, **_possible(ending, start), known=True, closing=ending.closing)
-
-
-def _least(
-    loss: Loss, output: Tensor, targets: Tensor, labels: Labels | None, needs: Needs | None
-) -> dict[str, Any]:
-    """The loss as it is, the least of all outputs, and that of one for all samples."""
+    # the loss as it is, the least of all outputs, and that of one for all samples
     free, same = _ends(loss, output, targets, labels, needs)
     now = value_of(loss, output, targets)
     room = room_of(loss, output, targets, now)
     silent = _loss_of(loss, torch.zeros_like(output.detach()), targets)
-    known = {"now": now, "free": free, "same": same, "room": room}
+    known |= {"now": now, "free": free, "same": same, "room": room}
     known["silent"] = math.nan if silent is None else silent
-    known["labels_best"] = _labels_best(loss, targets, labels, known)
-    known["answered"] = _is_answered(loss, output, targets, labels, (free, same))
-    return known
+    known["labels_best"] = _labels_best(loss, targets, labels, free, same)
+    known["answered"] = _is_answered(loss, output, targets, labels, free, same)
+    ending = subject.tail
+    if ending is None or needs is None:
+        return TaskFit(**known, reach=free)
+    start = bounded(ending)
+    if _is_unheard(ending):
+        return TaskFit(**known, reach=free, unheard=True)
+    reach, best = free, None
+    if ending.names or math.isfinite(ending.bound):
+        starts = tail_starts(ending.start, output, labels)
+        reach, best = least_loss(start, starts, targets, loss)
+        reach = max(reach, free)
+    alike = ending.start.numel() == output.numel()
+    known |= {"reach": reach, "undecided": _undecided(best, labels), "alike": alike}
+    alone = labels is not None and labels.distinct == 1
+    if labels is not None and alone and ending.start.shape[:1] == output.shape[:1]:
+        # the least loss where the last weight writes the same for every sample
+        even = lambda row: start(row.expand(ending.start.shape))
+        starts = [s[:1] for s in tail_starts(ending.start, output, labels)]
+        if targets.is_floating_point() and targets.numel() == ending.start.numel():
+            starts.append(targets.detach().to(ending.start).reshape(ending.start.shape)[:1])
+        least = least_loss(even, starts, targets, loss)[0]
+        known["evenly"] = least - reach <= ALMOST * max(now - reach, 0.0) + room
+    return TaskFit(**known, **_possible(ending, start), known=True, closing=ending.closing)
 
 
 def _is_answered(
-    loss: Loss, output: Tensor, targets: Tensor, labels: Labels | None, ends: tuple[float, float]
+    loss: Loss,
+    output: Tensor,
+    targets: Tensor,
+    labels: Labels | None,
+    free: float,
+    same: float,
 ) -> bool:
     """Whether outputs that are what the targets say, certain in any degree, are about the best.
 
@@ -199,7 +202,7 @@ def _is_answered(
         if bool((made[0] > 0).all()):
             made += [made[0].log()]
     found = [v for o in made if (v := _loss_of(loss, o, targets)) is not None]
-    return bool(found) and min(found) - ends[0] <= NEARLY * (ends[1] - ends[0])
+    return bool(found) and min(found) - free <= NEARLY * (same - free)
 
 
 def least_losses(loss: Loss, output: Tensor, targets: Tensor) -> tuple[float, float]:
@@ -239,32 +242,17 @@ def _ends(
     return both(share) if shares and endless else found
 
 
-def _least_evenly(
-    ending: Tail,
-    start: Callable[[Tensor], Tensor],
-    output: Tensor,
-    targets: Tensor,
-    labels: Labels,
-    loss: Loss,
-) -> float:
-    """The least loss where the last weight writes the same for every sample."""
-    spread = lambda row: start(row.expand(ending.start.shape))
-    starts = [s[:1] for s in tail_starts(ending.start, output, labels)]
-    if targets.is_floating_point() and targets.numel() == ending.start.numel():
-        starts.append(targets.detach().to(ending.start).reshape(ending.start.shape)[:1])
-    return least_loss(spread, starts, targets, loss)[0]
-
-
-def _labels_best(loss: Loss, targets: Tensor, labels: Labels | None, known: dict[str, Any]) -> bool:
+def _labels_best(
+    loss: Loss, targets: Tensor, labels: Labels | None, free: float, same: float
+) -> bool:
     """Whether outputs of 0 and 1, as the labels are, have the least loss."""
     if labels is None or labels.wanted is None:
         return False
-    room = known["same"] - known["free"]
     try:
         there = value_of(loss, labels.wanted.to(torch.get_default_dtype()), targets)
     except Exception:  # noqa: BLE001 (a loss may raise anything)
         return False
-    return abs(there - known["free"]) <= 1e-3 * room
+    return abs(there - free) <= 1e-3 * (same - free)
 
 
 def value_of(loss: Loss, output: Tensor, targets: Tensor) -> float:

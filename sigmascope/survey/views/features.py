@@ -39,26 +39,22 @@ def feature_items(subject: Subject) -> Iterator[Item]:
         )
         yield Skipped("(all layers)", q.ADJOINT_LOG_PSEUDO_DETERMINANT, why)
     for site, adjoint in swept.adjoints.items():
-        if site in layers:
-            yield from _adjoint(site, adjoint, swept)
+        if site not in layers:
+            continue
+        if not bool(adjoint.norm_sq.isfinite().all()):
+            bad = int((~adjoint.norm_sq.isfinite()).sum())
+            yield Reading(site, q.NON_FINITE_ENTRIES, Estimate.exactly(bad), view)
+            continue
+        sigma = adjoint.sigma
+        size = over_outputs(adjoint.norm_sq, swept, largest=float(sigma.square().max()))
+        value, low, high = (max(e, 0.0) ** 0.5 for e in (size.value, size.low, size.high))
+        yield Reading(site, q.ADJOINT_NORM, Estimate(value, low, high, size.how, size.risk), view)
+        there = sigma[sigma[:, 0] > 0]
+        if len(there):
+            yield from _dimensions(site, adjoint, swept, there)
+        else:
+            yield Skipped(site, q.ADJOINT_RANK, "the derivative is exactly zero for every sample")
     yield from _tangent_kernel(subject)
-
-
-def _adjoint(site: str, adjoint: Adjoint, swept: Sweep) -> Iterator[Item]:
-    view: q.View = "features"
-    if not bool(adjoint.norm_sq.isfinite().all()):
-        bad = int((~adjoint.norm_sq.isfinite()).sum())
-        yield Reading(site, q.NON_FINITE_ENTRIES, Estimate.exactly(bad), view)
-        return
-    sigma = adjoint.sigma
-    size = over_outputs(adjoint.norm_sq, swept, largest=float(sigma.square().max()))
-    value, low, high = (max(e, 0.0) ** 0.5 for e in (size.value, size.low, size.high))
-    yield Reading(site, q.ADJOINT_NORM, Estimate(value, low, high, size.how, size.risk), view)
-    there = sigma[sigma[:, 0] > 0]
-    if len(there):
-        yield from _dimensions(site, adjoint, swept, there)
-    else:
-        yield Skipped(site, q.ADJOINT_RANK, "the derivative is exactly zero for every sample")
 
 
 def _dimensions(
@@ -182,9 +178,10 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
         yield Reading(
             name, q.NTK_TRACE, trace_of_forms(scale * draws, how=how, risk=RISK), "features"
         )
-    unknown = _undifferentiable(subject)
-    if unknown:
-        yield Skipped("(all layers)", q.NTK_TRACE, unknown)
+    try:
+        _ = subject.unaccounted
+    except Refusal as reason:  # the output has no derivative by the parameters
+        yield Skipped("(all layers)", q.NTK_TRACE, str(reason))
         return
     formulas = [site for site in swept.adjoints if key(site) not in swept.sketches]
     for owner, group in groupby(sorted(formulas, key=key), key=key):
@@ -213,15 +210,6 @@ def _added(shares: Float64[Tensor, "uses n k"], swept: Sweep) -> Estimate:
     low = over_outputs(least, swept, largest=float(most.sum(1).max())).low
     how = f"{alone.how}, {len(shares)} uses, their angle unknown"
     return Estimate(alone.value, min(low, alone.value), max(high, alone.value), how, alone.risk)
-
-
-def _undifferentiable(subject: Subject) -> str:
-    """Why the output has no derivative by the parameters; empty where it has."""
-    try:
-        _ = subject.unaccounted
-    except Refusal as reason:
-        return str(reason)
-    return ""
 
 
 VIEW = ProfileView("features", feature_items)

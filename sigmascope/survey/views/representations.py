@@ -33,7 +33,37 @@ def representation_items(subject: Subject) -> Iterator[Item]:
                 yield Reading(site, q.NON_FINITE_ENTRIES, Estimate.exactly(bad), view, form)
                 yield Skipped(site, view, f"{bad} of {rows.numel()} entries are not finite")
                 continue
-            yield from _representation(subject, site, form)
+            found = subject.spectra[site, form]
+            yield SiteSpectrum(site, view, form, found.raw)
+            raw, centred = measure(found.raw, RAW), measure(found.centred, (q.PARTICIPATION_RATIO,))
+            yield Reading(site, q.MATRIX_RANK, raw.numbers[q.MATRIX_RANK], view, form)
+            size = Estimate.rounded(found.mean_square, ulps=64)
+            # Root mean square of the rows' deviation from their mean, over that of the rows. Known
+            # up to the rounding of the model's own arithmetic, relative to the rows.
+            part, whole = frobenius_norm(found.centred).value, frobenius_norm(found.raw).value
+            variation = None
+            if whole > 0:
+                value, noise = part / whole, ROUNDINGS * found.precision
+                variation = Estimate(
+                    value, max(value - noise, 0.0), value + noise, f"gram, rounding {noise:.1g}"
+                )
+            if variation is not None:
+                yield Reading(site, q.RELATIVE_VARIATION, variation, view, form)
+            yield Reading(site, q.MEAN_SQUARE, size, view, form)
+            yield Reading(site, q.SOFT_RANK, raw.numbers[q.SOFT_RANK], view, form)
+            rounding = variation is not None and variation.low <= 0
+            for quantity, measures, name in (
+                (q.PARTICIPATION_RATIO, raw, q.PARTICIPATION_RATIO),
+                (q.CENTRED_PARTICIPATION_RATIO, centred, q.PARTICIPATION_RATIO),
+                (q.EFFECTIVE_RANK, raw, q.EFFECTIVE_RANK),
+            ):
+                if name in measures.undefined:
+                    same = "all rows are equal" if found.mean_square > 0 else "it is exactly zero"
+                    yield Skipped(site, f"{quantity} ({form})", same)
+                elif measures is centred and rounding:
+                    yield Skipped(site, f"{quantity} ({form})", "rows differ by rounding only")
+                else:
+                    yield Reading(site, quantity, measures.numbers[name], view, form)
         if site in dead:
             form = BEHIND_ZEROS if site in freed else ""
             yield Reading(site, q.DEAD_UNITS, Estimate.exactly(dead[site]), view, form)
@@ -63,41 +93,6 @@ def _freed(subject: Subject, dead: Mapping[str, float]) -> set[str]:
     with filled([p for name, p in zero.items() if moved.get(name)]):
         now = _dead_units(Subject(subject.model, batch, outputs=1, batch_dim=first))
     return {site for site, share in dead.items() if now.get(site, share) < share}
-
-
-def _representation(subject: Subject, site: str, form: str) -> Iterator[Item]:
-    view: q.View = "representations"
-    found = subject.spectra[site, form]
-    yield SiteSpectrum(site, view, form, found.raw)
-    raw, centred = measure(found.raw, RAW), measure(found.centred, (q.PARTICIPATION_RATIO,))
-    yield Reading(site, q.MATRIX_RANK, raw.numbers[q.MATRIX_RANK], view, form)
-    size = Estimate.rounded(found.mean_square, ulps=64)
-    # Root mean square of the rows' deviation from their mean, over that of the rows. Known up to
-    # the rounding of the model's own arithmetic, relative to the rows.
-    part, whole = frobenius_norm(found.centred).value, frobenius_norm(found.raw).value
-    variation = None
-    if whole > 0:
-        value, noise = part / whole, ROUNDINGS * found.precision
-        variation = Estimate(
-            value, max(value - noise, 0.0), value + noise, f"gram, rounding {noise:.1g}"
-        )
-    if variation is not None:
-        yield Reading(site, q.RELATIVE_VARIATION, variation, view, form)
-    yield Reading(site, q.MEAN_SQUARE, size, view, form)
-    yield Reading(site, q.SOFT_RANK, raw.numbers[q.SOFT_RANK], view, form)
-    rounding = variation is not None and variation.low <= 0
-    for quantity, measures, name in (
-        (q.PARTICIPATION_RATIO, raw, q.PARTICIPATION_RATIO),
-        (q.CENTRED_PARTICIPATION_RATIO, centred, q.PARTICIPATION_RATIO),
-        (q.EFFECTIVE_RANK, raw, q.EFFECTIVE_RANK),
-    ):
-        if name in measures.undefined:
-            same = "all rows are equal" if found.mean_square > 0 else "it is exactly zero"
-            yield Skipped(site, f"{quantity} ({form})", same)
-        elif measures is centred and rounding:
-            yield Skipped(site, f"{quantity} ({form})", "rows differ by rounding only")
-        else:
-            yield Reading(site, quantity, measures.numbers[name], view, form)
 
 
 VIEW = ProfileView("representations", representation_items, differentiates=False)

@@ -44,7 +44,6 @@ from sigmascope.records import Estimate, Fact, Item, Reading, Skipped
 from sigmascope.survey.coverage import differentiated, tried
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.gradients import (
-    Gradient,
     Gradients,
     OwnModes,
     alike,
@@ -74,7 +73,15 @@ def sequence_items(subject: Subject) -> Iterator[Item]:
         return
     shift = offset(loss, output, targets)
     if targets.ndim == 2 and not targets.is_floating_point():
-        yield from _padding(targets, looks, shift or 0)
+        # targets that fill the ends of rows and count in the loss
+        id_, where = ends(targets)
+        aligned = torch.zeros_like(looks)
+        width = min(looks.shape[1], where.shape[1] - (shift or 0))
+        aligned[:, :width] = where.cpu()[:, shift or 0 : (shift or 0) + width]
+        share = float((aligned & looks).sum()) / float(looks.sum())
+        if share > 0:
+            padding = Estimate.exactly(share)
+            yield Reading("(targets)", q.COUNTED_PADDING, padding, NAME, f"id {id_}")
     if shift is None:
         return
     pairs = copied(subject.batch, targets, looks=looks, shift=shift)
@@ -91,17 +98,6 @@ def sequence_items(subject: Subject) -> Iterator[Item]:
             if change is not None:
                 estimate = Estimate.rounded(change, ulps=2**20)
                 yield Reading(site, q.DEPENDENCE_ON_LATER_INPUTS, estimate, NAME)
-
-
-def _padding(targets: Tensor, looks: Tensor, shift: int) -> Iterator[Item]:
-    """Targets that fill the ends of rows and count in the loss."""
-    id_, where = ends(targets)
-    aligned = torch.zeros_like(looks)
-    width = min(looks.shape[1], where.shape[1] - shift)
-    aligned[:, :width] = where.cpu()[:, shift : shift + width]
-    share = float((aligned & looks).sum()) / float(looks.sum())
-    if share > 0:
-        yield Reading("(targets)", q.COUNTED_PADDING, Estimate.exactly(share), NAME, f"id {id_}")
 
 
 # ------------------------------------------------------------------------------
@@ -389,7 +385,15 @@ def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     for found in subject.squashes:
         share = Estimate.exactly(found.saturated)
         yield Reading(found.site, q.SATURATED_SHARE, share, NAME, found.kind)
-    yield from _constant(subject, gradients)
+    # weights to be trained whose rows are all the same: how many of their gradients differ
+    for name, count in alike(subject):
+        grads = gradients()
+        least = ALIKE * max(g.largest for g in grads.values())
+        own = grads[name]
+        entries = own.entries if own.largest > least else None  # more than rounding
+        moved = None if entries is None else _distinct(entries.flatten(1).mT)
+        apart = Estimate.exactly(moved or 1 / count)
+        yield Reading(name, q.DISTINCT_UNITS, apart, NAME, "matrix")
     first = next((c.site for c in subject.calls), "")
     for site, both in subject.activations.items():
         units = both.samples if both.channels is None else both.channels
@@ -406,18 +410,6 @@ def _linear(subject: Subject) -> Iterator[Item]:
     """A network of several layers that is affine as a whole."""
     if len(subject.calls) > 1 and subject.is_affine:
         yield Fact(subject.calls[1].site, q.AFFINE_NETWORK, NAME)
-
-
-def _constant(subject: Subject, gradients: Gradients) -> Iterator[Item]:
-    """Weights to be trained whose rows are all the same: how many of their gradients differ."""
-    for name, count in alike(subject):
-        grads = gradients()
-        least = ALIKE * max(g.largest for g in grads.values())
-        own = grads[name]
-        entries = own.entries if own.largest > least else None  # more than rounding
-        moved = None if entries is None else _distinct(entries.flatten(1).mT)
-        distinct = Estimate.exactly(moved or 1 / count)
-        yield Reading(name, q.DISTINCT_UNITS, distinct, NAME, "matrix")
 
 
 def _distinct(units: Tensor) -> float | None:
@@ -459,23 +451,20 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     yield from polyak_items(subject, sum(g.square for g in grads.values()))
     own = dict(subject.model.named_parameters())
     freed = _freed(subject, frozenset(n for n, g in grads.items() if g.largest == 0))
+    # how far a gradient moves a weight, or how large it is where that is zero
     for name, g in grads.items():
-        yield _moved(name, own[name].detach(), g, free=name in freed)
-
-
-def _moved(name: str, weight: Tensor, gradient: Gradient, *, free: bool) -> Reading:
-    """How far a gradient moves a weight, or how large it is where that is zero."""
-    size, norm = sums.norm(weight), math.sqrt(gradient.square)
-    if not math.isfinite(norm):
-        return Reading(name, q.NON_FINITE_ENTRIES, Estimate.exactly(gradient.bad), NAME)
-    if size > 0:
-        form = BEHIND_ZEROS if norm == 0 and free else ""
-        relative = Estimate.rounded(norm / size, ulps=64)
-        return Reading(name, q.RELATIVE_GRADIENT, relative, NAME, form)
-    form = "bias" if name.endswith("bias") else ""
-    form = "cut" if norm == 0 and not free else form
-    estimate = Estimate.rounded(norm, ulps=64)
-    return Reading(name, q.GRADIENT_OF_A_ZERO_WEIGHT, estimate, NAME, form)
+        size, norm = sums.norm(own[name].detach()), math.sqrt(g.square)
+        if not math.isfinite(norm):
+            yield Reading(name, q.NON_FINITE_ENTRIES, Estimate.exactly(g.bad), NAME)
+        elif size > 0:
+            form = BEHIND_ZEROS if norm == 0 and name in freed else ""
+            relative = Estimate.rounded(norm / size, ulps=64)
+            yield Reading(name, q.RELATIVE_GRADIENT, relative, NAME, form)
+        else:
+            form = "bias" if name.endswith("bias") else ""
+            form = "cut" if norm == 0 and name not in freed else form
+            estimate = Estimate.rounded(norm, ulps=64)
+            yield Reading(name, q.GRADIENT_OF_A_ZERO_WEIGHT, estimate, NAME, form)
 
 
 def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:

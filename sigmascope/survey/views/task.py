@@ -69,25 +69,20 @@ def task_items(subject: Subject) -> Iterator[Item]:
     if apart and wanted.shape[1] > 1 and targets.numel() != subject.output.numel():
         return  # what was done and what it earned, say, which nothing says that inputs should tell
     if rows is not None and sums.is_finite(rows) and subject.count >= FEWEST:
-        yield from _told_by_inputs(subject, first, rows, wanted)
+        # what inputs tell of the targets, and layer by layer what representations do
+        signal = target_signal(rows, wanted)
+        if signal is not None:
+            yield Reading(first, q.TARGET_SIGNAL, Estimate.rounded(signal, ulps=64), VIEW)
+        for site, both in subject.activations.items():
+            if both.samples is not None and sums.is_finite(both.samples):
+                alignment = target_alignment(both.samples, wanted)
+                if alignment is not None:
+                    aligned = Estimate.rounded(alignment, ulps=64)
+                    yield Reading(site, q.TARGET_ALIGNMENT, aligned, VIEW)
 
 
 def _same(part: Tensor, read: Tensor) -> bool:
     return part.shape == read.shape and part.dtype == read.dtype and torch.equal(part, read)
-
-
-def _told_by_inputs(
-    subject: Subject, first: str, rows: Tensor, wanted: Float64[Tensor, "n k"]
-) -> Iterator[Item]:
-    """What inputs tell of the targets, and layer by layer what representations do."""
-    signal = target_signal(rows, wanted)
-    if signal is not None:
-        yield Reading(first, q.TARGET_SIGNAL, Estimate.rounded(signal, ulps=64), VIEW)
-    for site, both in subject.activations.items():
-        if both.samples is not None and sums.is_finite(both.samples):
-            alignment = target_alignment(both.samples, wanted)
-            if alignment is not None:
-                yield Reading(site, q.TARGET_ALIGNMENT, Estimate.rounded(alignment, ulps=64), VIEW)
 
 
 def target_rows(targets: Tensor, count: int) -> Float64[Tensor, "n k"] | None:
