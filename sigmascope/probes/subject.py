@@ -346,7 +346,8 @@ class SubjectRuns(Observed):
     """What is asked of one run on a tape, or where it must be of a run of its own."""
 
     @cached_property
-    def _scene(self) -> Scene:
+    def scene(self) -> Scene:
+        """The samples, and how the model is run on them."""
         return Scene(
             self.model,
             self.batch,
@@ -376,7 +377,9 @@ class SubjectRuns(Observed):
 
         def alone() -> str:
             with still(self.model), torch.enable_grad():
-                return self._closing(as_tensor(called(self.model, self.part.batch))[0])
+                output = as_tensor(called(self.model, self.part.batch))[0]
+                trained = [p for p in self.model.parameters() if p.requires_grad]
+                return closing_operation(output, trained)
 
         return self._asked("closing operation", alone)
 
@@ -386,7 +389,7 @@ class SubjectRuns(Observed):
 
         def alone() -> bool:
             with with_leaves(self.part).on_tape() as run:
-                return self._affine_on(run)
+                return is_affine(run.output, [*self.model.parameters()])
 
         return self._asked("linearity", alone)
 
@@ -406,9 +409,9 @@ class SubjectRuns(Observed):
 
         whole = self._asked("leaks", alone)
         if self._at_once < self.count:  # it was asked of some; the rest is as all samples had it
-            rows = self._scene.split(self.output)
+            rows = self.scene.split(self.output)
             whole = replace(whole, rows=None if rows is None else rows.detach().cpu())
-        return mixing(self._scene, whole)
+        return mixing(self.scene, whole)
 
     @cached_property
     def mixed(self) -> Extent | None:
@@ -417,8 +420,8 @@ class SubjectRuns(Observed):
         Cost: as `mixing`; a forward pass and a half more where they do.
         """
         known = self.mixing and not self.drew  # a draw is another one in another place
-        rows = self._scene.split(self.output) if known else None
-        return None if rows is None else extent(self._scene, rows.detach().cpu())
+        rows = self.scene.split(self.output) if known else None
+        return None if rows is None else extent(self.scene, rows.detach().cpu())
 
     @cached_property
     def unaccounted(self) -> frozenset[str]:
@@ -429,7 +432,7 @@ class SubjectRuns(Observed):
 
         Cost: one backward pass on the common tape, once.
         """
-        return self._asked("unaccounted", lambda: unaccounted(self._scene, size=self._at_once))
+        return self._asked("unaccounted", lambda: unaccounted(self.scene, size=self._at_once))
 
     @property
     def leftovers(self) -> dict[str, list[nn.Parameter]]:
@@ -439,20 +442,8 @@ class SubjectRuns(Observed):
     @property
     def _uncovered(self) -> tuple[str, ...]:
         """Layers whose share of the tangent kernel no formula covers, by name."""
-        whole = {module_name(c.site) for c in self.calls if self._scene.split(c.output) is None}
+        whole = {module_name(c.site) for c in self.calls if self.scene.split(c.output) is None}
         return tuple(n for n, m in self.modules.items() if n in whole or not covers(m))
-
-    @cached_property
-    def _collinearity(self) -> Collinearity:
-        def alone() -> list[LastGradients]:
-            found: list[LastGradients] = []
-            for piece, part in self.pieces:
-                with piece.on_tape() as run:
-                    self._gathered(found, run, part)
-                    del run
-            return found
-
-        return collinearity(self._asked("collinearity", alone))
 
     @cached_property
     def adjoints(self) -> Sweep:
@@ -497,7 +488,7 @@ class SubjectRuns(Observed):
         run: Taped | None = None,
     ) -> Sweep:
         return sweep(
-            self._scene,
+            self.scene,
             outputs,
             size=self._piece(outputs),
             uncovered=uncovered,
@@ -507,7 +498,7 @@ class SubjectRuns(Observed):
         )
 
     def _piece(self, outputs: int | Sequence[int]) -> int:
-        size = self._scene.fitting(entries=self._entries, columns=self._columns(outputs))
+        size = self.scene.fitting(entries=self._entries, columns=self._columns(outputs))
         return min(size, self._at_once)
 
     @property
@@ -530,15 +521,6 @@ class SubjectRuns(Observed):
     def _fits(self) -> bool:
         """Whether adjoints of all samples are held at once."""
         return self._piece(self._differentiated) >= self.count
-
-    @property
-    def _small(self) -> bool:
-        """Whether they may be, where nothing is drawn: all outputs, or some that were named."""
-        wanted, total = self._differentiated, self.output.numel() // self.count
-        columns = self._columns(wanted)
-        drawn = isinstance(wanted, int) and columns < total
-        small = self._entries * columns <= SMALL and self._at_once >= self.count
-        return small and not drawn
 
     @property
     def _generator(self) -> torch.Generator:
@@ -584,19 +566,29 @@ class SubjectRuns(Observed):
 
     def _questions(self, first: str) -> dict[str, Question]:
         """What a common run is asked that is made for one of the questions."""
-        sums: list[tuple[int, list[Sum]]] = []
+        trained = lambda: [p for p in self.model.parameters() if p.requires_grad]
+        counts: list[int] = []
+        sums: list[list[Sum]] = []  # of the runs of other samples so far
 
         def branches_on(run: Taped, operations: Operations, _: slice) -> tuple[Branch, ...]:
-            count, seen = run.scene.count, operations.sums
-            found = self._branches_on(run, [*sums, (count, seen)])
+            seen, whole = operations.sums, self._trace.operations
+            counts.append(run.scene.count)
+            if self._trace.frozen.seen:  # sizes are those of the batch's own statistics
+                if whole is None:
+                    raise Refusal("Sizes must be had of the first run, got one without.")
+                sized = [replace(s, sizes=t.sizes) for s, t in zip(seen, whole.sums, strict=True)]
+            elif sums:
+                sized = [averaged(of, counts) for of in zip(*sums, seen, strict=True)]
+            else:
+                sized = seen
             # by their nodes, the graph of a run that is over would live on
-            sums.append((count, [replace(s, nodes=(None, None), node=None) for s in seen]))
-            return found
+            sums.append([replace(s, nodes=(None, None), node=None) for s in seen])
+            return branches_of(self.model, sized, run.calls)
 
         asked: dict[str, Question] = {
             "branches": branches_on,
-            "closing operation": lambda run, *_: self._closing(run.output),
-            "linearity": lambda run, *_: self._affine_on(run),
+            "closing operation": lambda run, *_: closing_operation(run.output, trained()),
+            "linearity": lambda run, *_: is_affine(run.output, [*self.model.parameters()]),
         }
         if first in asked:  # which take no backward pass
             return asked
@@ -606,15 +598,22 @@ class SubjectRuns(Observed):
         asked["unaccounted"] = lambda run, *_: gaps.added(run)
         if self.loss is not None and self.targets is not None:
             asked["collinearity"] = lambda run, _, part: self._gathered(found, run, part)
-        if first == "adjoints" and (self._fits or self._small):
-            asked["adjoints"] = lambda run, *_: self._adjoints_on(run)
+        if first == "adjoints":
+            # where nothing is drawn, all outputs say or some that were named, and few numbers are
+            # held, those of all samples are worth it
+            wanted, total = self._differentiated, self.output.numel() // self.count
+            columns = self._columns(wanted)
+            named = columns == total or not isinstance(wanted, int)
+            small = named and self._entries * columns <= SMALL
+            if self._fits or (small and self._at_once >= self.count):
+                asked["adjoints"] = lambda run, *_: self._adjoints_on(run)
         return asked
 
     @cached_property
     def _at_once(self) -> int:
         """How many samples fit on a tape; all where one cannot be run by itself."""
         try:
-            return at_once(self._scene, self._trace.calls)
+            return at_once(self.scene, self._trace.calls)
         except Refusal:
             raise
         except Exception:  # noqa: BLE001 (the model takes batches of one size: it is run on those)
@@ -629,14 +628,14 @@ class SubjectRuns(Observed):
         Raises:
             Refusal: With what is needed and what is allowed.
         """
-        require_gradients(self._scene, self._trace.calls, do=do)
+        require_gradients(self.scene, self._trace.calls, do=do)
 
     @property
     def pieces(self) -> Iterator[tuple[Scene, slice]]:
         """The samples, as many at a time as fit on a tape."""
         if self._at_once >= self.count:
-            return iter([(self._scene, slice(0, self.count))])
-        return self._scene.pieces(self._at_once)
+            return iter([(self.scene, slice(0, self.count))])
+        return self.scene.pieces(self._at_once)
 
     @property
     def part(self) -> Scene:
@@ -652,8 +651,8 @@ class SubjectRuns(Observed):
         """
         leaf = self.output.detach().clone().requires_grad_()
         with explaining(), torch.enable_grad():
-            (found,) = torch.autograd.grad(self._scene.value(leaf), leaf)
-        return self._scene.split(found)
+            (found,) = torch.autograd.grad(self.scene.value(leaf), leaf)
+        return self.scene.split(found)
 
     def loss_gradients(self) -> Iterator[tuple[str, Tensor]] | None:
         """Of the loss in every trained parameter, piece by piece; None where one tape holds all.
@@ -697,29 +696,6 @@ class SubjectRuns(Observed):
         pull = self.pull if run.scene.count < self.count else None
         found.append(last_gradients(run, None if pull is None else pull[part]))
         return found
-
-    def _affine_on(self, run: Taped) -> bool:
-        return is_affine(run.output, [*self.model.parameters()])
-
-    def _branches_on(self, run: Taped, sums: list[tuple[int, list[Sum]]]) -> tuple[Branch, ...]:
-        """With the sizes of the run in which normalisers take the statistics of the batch.
-
-        Args:
-            run: On whose tape the last sums are.
-            sums: Of the runs of other samples before it and this one, with their samples.
-        """
-        counts = [count for count, _ in sums]
-        seen, first = sums[-1][1], self._trace.operations
-        if self._trace.frozen.seen:
-            if first is None:
-                raise Refusal("Sizes must be had of the first run, got one without.")
-            seen = [replace(s, sizes=t.sizes) for s, t in zip(seen, first.sums, strict=True)]
-        elif len(sums) > 1:
-            seen = [averaged(of, counts) for of in zip(*(each for _, each in sums), strict=True)]
-        return branches_of(self.model, seen, run.calls)
-
-    def _closing(self, output: Tensor) -> str:
-        return closing_operation(output, [p for p in self.model.parameters() if p.requires_grad])
 
     def _adjoints_on(self, run: Taped) -> Sweep:
         unknown = self._answers["unaccounted"]
@@ -773,11 +749,6 @@ class Subject(SubjectRuns):
     def _read(self) -> dict[Callable[..., Any], Any]:
         return {}
 
-    @property
-    def scene(self) -> Scene:
-        """The samples, and how the model is run on them."""
-        return self._scene
-
     @cached_property
     def ntk_trace(self) -> Float64[Tensor, " n"]:
         """`Tr Θ(x, x)` of every sample over all outputs, exactly.
@@ -796,7 +767,7 @@ class Subject(SubjectRuns):
         rest = self.leftovers
         every = range(self.output.numel() // self.count)
         by_formula = trace_of(self._swept(every, {}, grams=False), self.count, without=rest)
-        return by_formula + exact_shares(self._scene, [p for o in rest.values() for p in o])
+        return by_formula + exact_shares(self.scene, [p for o in rest.values() for p in o])
 
     @cached_property
     def gradients(self) -> Collinearity | None:
@@ -814,21 +785,27 @@ class Subject(SubjectRuns):
             return "no targets and loss were given"
         if self.mixing:
             return self._mixes("gradients")
+
+        def alone() -> list[LastGradients]:
+            parts: list[LastGradients] = []
+            for piece, part in self.pieces:
+                with piece.on_tape() as run:
+                    self._gathered(parts, run, part)
+                    del run
+            return parts
+
         try:
-            found = self._collinearity
+            found = collinearity(self._asked("collinearity", alone))
         except Unsplit as reason:  # the rest of the model is measured all the same
             return str(reason)
-        return self._used_again(found.site) or found
-
-    def _used_again(self, site: str) -> str:
-        """Why the gradient in one call of a layer is not that of its weight; empty if it is."""
-        name = module_name(site)
+        # the gradient in one call of a layer need not be that of its weight
+        name = module_name(found.site)
         if sum(module_name(c.site) == name for c in self.calls) > 1:
             return f"the last layer `{name}` is called more than once, and its gradients add up"
         weight = f"{name}.weight" if name else "weight"
         if any(p.requires_grad for p in self.model.parameters()) and weight in self.unaccounted:
             return f"`{weight}`, of the last layer, is used outside of it or in another form too"
-        return ""
+        return found
 
     @cached_property
     def conditioning(self) -> Conditioned:
@@ -837,7 +814,7 @@ class Subject(SubjectRuns):
         One forward pass, and one backward pass for each output.
         """
         self.require_apart("conditioning")
-        return conditioning(self._scene)
+        return conditioning(self.scene)
 
     def curvature(
         self, kind: Kind = "hessian", *, layers: Sequence[str] | None = None
@@ -856,12 +833,12 @@ class Subject(SubjectRuns):
 
         Cost: one forward and backward pass; one pass along both for each product.
         """
-        return curvature(self._scene, kind, chosen_parameters(self.model, layers))
+        return curvature(self.scene, kind, chosen_parameters(self.model, layers))
 
     @cached_property
     def self_check(self) -> SelfCheck:
         """Second derivatives of this model by autograd against finite differences, once."""
-        return self_check(self._scene)
+        return self_check(self.scene)
 
     @cached_property
     def jacobians(self) -> Jacobians:
@@ -870,7 +847,7 @@ class Subject(SubjectRuns):
         One forward pass, and one backward pass for each output, or 64 of mixtures of many.
         """
         self.require_apart("jacobians")
-        return jacobians(self._scene, self._generator)
+        return jacobians(self.scene, self._generator)
 
     def tangent_kernel(self, *, layers: Sequence[str] | None = None) -> Operator:
         """`Θ(X, X)` over the batch, every output of every sample after the other.
@@ -886,4 +863,4 @@ class Subject(SubjectRuns):
         self.require_apart("tangent_kernel")
         columns = self.output.numel() // self.count
         owned = chosen_parameters(self.model, layers)
-        return tangent_kernel(self._scene, owned, outputs=columns)
+        return tangent_kernel(self.scene, owned, outputs=columns)
