@@ -242,19 +242,16 @@ def as_tensor(output: Any) -> tuple[Tensor, str]:
         chosen = next((t for t in tensors(output) if _floating(t)), None)
         rule = "the first floating tensor of the output"
     if chosen is None or not _floating(chosen):
+        other = output if chosen is None else chosen
+        seen = "None" if other is None else type(other).__name__
+        if isinstance(other, Tensor):
+            seen = f"a {other.dtype} tensor of shape {tuple(other.shape)}"
         raise Refusal(
             f"The model must return a floating tensor, or a tuple or mapping that holds one, got "
-            f"{_seen(output if chosen is None else chosen)}. "
+            f"{seen}. "
             "Return the logits or predictions from forward."
         )
     return chosen, rule
-
-
-def _seen(output: object) -> str:
-    """Kind of an output that will not do."""
-    if isinstance(output, Tensor):
-        return f"a {output.dtype} tensor of shape {tuple(output.shape)}"
-    return "None" if output is None else type(output).__name__
 
 
 def _floating(t: Tensor) -> bool:
@@ -346,24 +343,22 @@ def spectra_of(matrices: Sequence[Float[Tensor, "_ _"]]) -> tuple[Spectra, ...]:
             wide = [matrix.double() for matrix in some]
             centred = [A - A.mean(0) for A in wide]
             both = spectra([*wide, *centred], route="gram")
-            found += map(_one, some, wide, both, both[len(some) :])
+            for matrix, A, *pair in zip(some, wide, both, both[len(some) :], strict=False):
+                scale = float(A.abs().amax()) or 1.0  # so that squares neither overflow nor vanish
+                mean_square = float((A / scale).square().mean()) * scale * scale
+                raw, middle = (_widened(s, matrix.dtype) for s in pair)
+                eps = torch.finfo(matrix.dtype).eps
+                found.append(Spectra(raw, middle, mean_square, eps))
     return tuple(found)
 
 
-def _one(matrix: Tensor, A: Tensor, raw: Spectrum, centred: Spectrum) -> Spectra:
-    scale = float(A.abs().amax()) or 1.0  # so that squares neither overflow nor vanish
-    mean_square = float((A / scale).square().mean()) * scale * scale
-    eps = torch.finfo(matrix.dtype).eps
-    raw, centred = (_widened(s, eps, matrix.dtype) for s in (raw, centred))
-    return Spectra(raw, centred, mean_square, eps)
-
-
-def _widened(s: Spectrum, eps: float, dtype: torch.dtype) -> Spectrum:
+def _widened(s: Spectrum, dtype: torch.dtype) -> Spectrum:
     """Ends that hold what half precision rounded off when the rows were written.
 
     Each entry by half an `eps` of itself at most, and singular values by no more than all together
     (Weyl 1912). In wider formats that is far below whatever is counted.
     """
+    eps = torch.finfo(dtype).eps
     if eps <= torch.finfo(torch.float32).eps:
         return s
     off = eps / 2 * float(s.sigma.norm())

@@ -206,7 +206,11 @@ def copied(
         shift: From `offset`.
     """
     found = []
-    for name, x in _named(batch):
+    pairs = batch.items() if isinstance(batch, Mapping) else enumerate(batch)
+    named = [("", batch)] if isinstance(batch, Tensor) else [(str(name), x) for name, x in pairs]
+    for name, x in named:
+        if not isinstance(x, Tensor):
+            continue
         if x.shape != targets.shape or x.is_floating_point() != targets.is_floating_point():
             continue
         there = targets.to(x.device)
@@ -215,13 +219,6 @@ def copied(
         chance = max(_share(x.roll(1, 0), there, looks, s) for s in places[:2])
         found.append(Copied(name, here, before, twice, chance))
     return tuple(found)
-
-
-def _named(batch: Batch) -> list[tuple[str, Tensor]]:
-    if isinstance(batch, Tensor):
-        return [("", batch)]
-    pairs = batch.items() if isinstance(batch, Mapping) else enumerate(batch)
-    return [(str(name), t) for name, t in pairs if isinstance(t, Tensor)]
 
 
 def _share(x: Tensor, targets: Tensor, looks: Bool[Tensor, "n t"], shift: int) -> float:
@@ -323,7 +320,8 @@ class StepGradients:
         there = slopes.isfinite()  # units that are all off pass nothing back
         if 2 * int(there.sum()) < len(slopes):
             return Estimate.exactly(0.0, how=self._how())
-        mean, weight = float(slopes[there].mean()), max(map(_weight, self.logs[there]))
+        weight = max(float(_weights(row.isfinite()).abs().sum()) for row in self.logs[there])
+        mean = float(slopes[there].mean())
         gap = weight * self.logs.shape[1] * (self.units + 64) * 2.0**-52
         if self.draws:
             gap += weight / 2 * _reach(self.draws, int(there.sum()))
@@ -405,10 +403,6 @@ def _weights(there: Tensor) -> Float64[Tensor, " k"]:
     back = torch.arange(len(there), dtype=torch.float64)[there]
     back = back - back.mean()
     return back / back.square().sum()
-
-
-def _weight(logs: Tensor) -> float:
-    return float(_weights(logs.isfinite()).abs().sum())
 
 
 def _reach(draws: int, samples: int) -> float:

@@ -187,7 +187,15 @@ def _signed(model: nn.Module, count: int) -> Iterator[None]:
 
     def turn(module: nn.Module, args: Any, out: Any) -> Any:
         if isinstance(module, NORMALISERS) and isinstance(out, Tensor):
-            out = _unprojected(module, args[0], out)
+            # what a normaliser writes, with a gradient as large as if it only divided by the
+            # spread: its derivative takes out what would scale and shift its input, which may be
+            # all of the gradient
+            x = args[0]
+            axes = tuple(range(2 if isinstance(module, _InstanceNorm) else 1, x.ndim))
+            if isinstance(module, _BatchNorm):
+                axes = (0, *range(2, x.ndim))
+            gone = (x - x.mean(axes, keepdim=True)).detach().norm()
+            out = out + (out.detach().norm() / gone).nan_to_num(0, 0) * (x - x.detach())
         for t in tensors(out):
             if t.requires_grad and t.ndim and len(t) == count:
                 shaped = signs.reshape(-1, *[1] * (t.ndim - 1))
@@ -201,46 +209,26 @@ def _signed(model: nn.Module, count: int) -> Iterator[None]:
         yield
 
 
-def _unprojected(module: nn.Module, x: Tensor, out: Tensor) -> Tensor:
-    """What a normaliser writes, with a gradient as large as if it only divided by the spread.
-
-    The derivative of a normaliser takes out what would scale and shift its input, which may be all
-    of the gradient.
-    """
-    if isinstance(module, _BatchNorm | _InstanceNorm):
-        axes = (0, *range(2, x.ndim)) if isinstance(module, _BatchNorm) else tuple(range(2, x.ndim))
-    else:
-        axes = tuple(range(1, x.ndim))
-    rise = (out.detach().norm() / (x - x.mean(axes, keepdim=True)).detach().norm()).nan_to_num(0, 0)
-    return out + rise * (x - x.detach())
-
-
 def _drawn(like: Tensor, *, generator: torch.Generator) -> Tensor:
     return torch.randn(like.shape, generator=generator).to(like.device, like.dtype)
 
 
 def _reweighted(out: Tensor, targets: Any, loss: Loss, drawn: Callable[[Tensor], Tensor]) -> Tensor:
     """The outputs along the loss's gradient, that of each sample with a weight of its own."""
-    pulled = _pulled(out, targets, loss)
-    size = pulled.abs().max()
-    weights = drawn(out.detach().reshape(len(out), -1)[:, 0] if out.ndim else out)
-    shape = (-1, *[1] * (out.ndim - 1)) if out.ndim else ()
-    scaled = (pulled / size.clamp_min(torch.finfo(pulled.dtype).tiny)).to(out.dtype)
-    return (out * (scaled * weights.reshape(shape))).sum()
-
-
-def _pulled(out: Tensor, targets: Any, loss: Loss) -> Tensor:
-    """`∂L/∂f`, in float64 where the loss accepts it, at outputs that are scaled down to one.
-
-    A softmax that is sure of itself leaves the difference of ones to rounding. What makes a balance
-    is a linear symmetry of the loss, which it has at scaled outputs too.
-    """
+    # `∂L/∂f`, in float64 where the loss accepts it, at outputs that are scaled down to one: a
+    # softmax that is sure of itself leaves the difference of ones to rounding, and what makes a
+    # balance is a linear symmetry of the loss, which it has at scaled outputs too
     modest = out.detach() / out.detach().abs().max().clamp_min(1)
     floating = isinstance(targets, Tensor) and targets.is_floating_point()
     wide = targets.double() if floating else targets
     try:
         leaf = modest.double().requires_grad_()
-        return torch.autograd.grad(loss(leaf, wide), leaf)[0]
+        pulled = torch.autograd.grad(loss(leaf, wide), leaf)[0]
     except (RuntimeError, TypeError, ValueError):  # a loss that takes one precision only
         leaf = modest.requires_grad_()
-        return torch.autograd.grad(loss(leaf, targets), leaf)[0]
+        pulled = torch.autograd.grad(loss(leaf, targets), leaf)[0]
+    size = pulled.abs().max()
+    weights = drawn(out.detach().reshape(len(out), -1)[:, 0] if out.ndim else out)
+    shape = (-1, *[1] * (out.ndim - 1)) if out.ndim else ()
+    scaled = (pulled / size.clamp_min(torch.finfo(pulled.dtype).tiny)).to(out.dtype)
+    return (out * (scaled * weights.reshape(shape))).sum()

@@ -246,20 +246,18 @@ def _parts(module: nn.Module, site: str, tensor: Tensor) -> Iterator[Weight]:
             matrix = as_matrix(tensor)
         yield _weight(site, "kernel", matrix)
         return
-    names = _fused(module, site.rsplit(".", 1)[-1])
+    # one letter for each of the matrices that a parameter stacks
+    parameter, names = site.rsplit(".", 1)[-1], ""
+    if isinstance(module, nn.MultiheadAttention):
+        names = "qkv" if parameter == "in_proj_weight" else ""
+    elif parameter.startswith(("weight_ih", "weight_hh")):
+        kind = module.mode if isinstance(module, nn.RNNBase) else type(module).__name__
+        names = GATES.get(kind, "")
     if names:
         for name, part in zip(names, tensor.chunk(len(names)), strict=True):
             yield _weight(f"{site}[{name}]", "matrix", part)
         return
     yield _weight(site, "matrix", as_matrix(tensor))
-
-
-def _fused(module: nn.Module, parameter: str) -> str:
-    """One letter for each of the matrices that a parameter stacks; none if it is one matrix."""
-    if isinstance(module, nn.MultiheadAttention):
-        return "qkv" if parameter == "in_proj_weight" else ""
-    kind = module.mode if isinstance(module, nn.RNNBase) else type(module).__name__
-    return GATES.get(kind, "") if parameter.startswith(("weight_ih", "weight_hh")) else ""
 
 
 def _weight(site: str, form: str, matrix: Tensor) -> Weight:

@@ -298,13 +298,6 @@ class Tape:
     listening: bool = True
     thread: int = field(default_factory=threading.get_ident)
 
-    @property
-    def foreign(self) -> bool:
-        """Whether this is a call of somebody else: not of our thread, nor of a backward pass."""
-        # torch tells a backward pass, which may run in threads of its own, in no other way
-        inside = torch._C._current_graph_task_id() != -1
-        return threading.get_ident() != self.thread and not inside
-
 
 Rewrite = Callable[[nn.Module, Tensor, Tensor], Tensor]
 
@@ -339,8 +332,10 @@ def _keep(
     kwargs: dict[str, Any],
     output: Any,
 ) -> Any:
-    if tape.foreign:
-        return None
+    # torch tells a backward pass, which may run in threads of its own, in no other way
+    inside = torch._C._current_graph_task_id() != -1
+    if threading.get_ident() != tape.thread and not inside:
+        return None  # a call of somebody else
     read = next(tensors((args, kwargs)), None)
     wrote = next((t for t in tensors(output) if t.is_floating_point()), None)
     if read is None or wrote is None or is_functorch_wrapped_tensor(wrote):

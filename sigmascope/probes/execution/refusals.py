@@ -46,46 +46,42 @@ def require_model(model: nn.Module) -> None:
     statistics = {b for m in model.modules() if isinstance(m, _NormBase) for b in m.buffers()}
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         finite = isinstance(tensor, nn.Parameter) or tensor in statistics  # masks may hold -inf
-        _require_tensor(name, tensor, finite=finite)
+        shape = "" if is_lazy(tensor) else f"of shape {tuple(tensor.shape)}"
+        if is_lazy(tensor):
+            raise Refusal(
+                f"`{name}` must have its shape, got a lazily initialised parameter. "
+                "Run the model once on a batch before measuring it."
+            )
+        if is_sharded(tensor):
+            raise Refusal(
+                f"`{name}` must be a whole tensor, got a DTensor {shape} sharded over "
+                f"{tensor.device_mesh}. Gather it first, e.g. with get_model_state_dict(model, "
+                "options=StateDictOptions(full_state_dict=True)) into an unsharded copy."
+            )
+        if tensor.is_meta:
+            raise Refusal(
+                f"`{name}` must hold numbers, got a tensor {shape} on the meta device. "
+                "Build the model on a real device, or load a checkpoint into it with assign=True."
+            )
+        if tensor.numel() == 0 and isinstance(tensor, nn.Parameter):
+            raise Refusal(
+                f"`{name}` must not be empty, got shape {tuple(tensor.shape)}: a layer of width "
+                "zero. Give every layer at least one unit."
+            )
+        if finite:
+            values = plain(tensor)
+            if not sums.is_finite(values):
+                bad = (~values.isfinite()).nonzero()
+                raise Refusal(
+                    f"`{name}` must be finite, got {len(bad)} of {values.numel()} entries that are "
+                    f"not, the first at {tuple(bad[0].tolist())}. Load a checkpoint from before "
+                    "they came."
+                )
     if next(iter(model.parameters()), None) is None:
         raise Refusal(
             f"`model` must have weights to measure, got {type(model).__name__} without parameters. "
             "Pass the module that holds the layers."
         )
-
-
-def _require_tensor(name: str, tensor: Tensor, *, finite: bool) -> None:
-    shape = "" if is_lazy(tensor) else f"of shape {tuple(tensor.shape)}"
-    if is_lazy(tensor):
-        raise Refusal(
-            f"`{name}` must have its shape, got a lazily initialised parameter. "
-            "Run the model once on a batch before measuring it."
-        )
-    if is_sharded(tensor):
-        raise Refusal(
-            f"`{name}` must be a whole tensor, got a DTensor {shape} sharded over "
-            f"{tensor.device_mesh}. Gather it first, e.g. with get_model_state_dict(model, "
-            "options=StateDictOptions(full_state_dict=True)) into an unsharded copy."
-        )
-    if tensor.is_meta:
-        raise Refusal(
-            f"`{name}` must hold numbers, got a tensor {shape} on the meta device. "
-            "Build the model on a real device, or load a checkpoint into it with assign=True."
-        )
-    if tensor.numel() == 0 and isinstance(tensor, nn.Parameter):
-        raise Refusal(
-            f"`{name}` must not be empty, got shape {tuple(tensor.shape)}: a layer of width zero. "
-            "Give every layer at least one unit."
-        )
-    if finite:
-        values = plain(tensor)
-        if not sums.is_finite(values):
-            bad = (~values.isfinite()).nonzero()
-            raise Refusal(
-                f"`{name}` must be finite, got {len(bad)} of {values.numel()} entries that are "
-                f"not, the first at {tuple(bad[0].tolist())}. Load a checkpoint from before they "
-                "came."
-            )
 
 
 def plain(tensor: Tensor) -> Tensor:
@@ -133,32 +129,6 @@ def _copes(model: nn.Module, batch: Batch) -> bool:
     except Exception:  # noqa: BLE001 (which is told where the model is run to be measured)
         return False
     return bool(out) and all(map(sums.is_finite, out))
-
-
-def _failure(model: nn.Module, batch: Sequence[Tensor], error: BaseException) -> str:
-    """The sentence for what a model raised on a batch."""
-    shapes = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in batch)
-    first = next(iter(layers(model).items()), None)
-    integers = not any(t.is_floating_point() or t.is_complex() for t in batch)
-    embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
-    hint = "Pass a batch of the shape that forward expects"
-    if integers and not embeds:
-        hint = "It has no embedding that could read integers: pass the batch as floats (.float())"
-    if any(t.ndim > 3 and f"to have {t.shape[-1]} channels" in str(error) for t in batch):
-        hint = "Channels come second: pass `x.movedim(-1, 1)`"
-    if "more than 1 value per channel" in str(error):
-        hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
-    if "required positional argument" in str(error):
-        hint = "Pass a mapping with the names that forward takes, or a tuple in their order"
-    reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."
-    got = f"got {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    return f"The model must run on the batch ({shapes}), {got}.{reads} {hint}."
-
-
-def _is_ours(error: Exception) -> bool:
-    """Whether it was raised by a line of this package, and not by the model or by torch."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and PACKAGE in Path(frames[-1].filename).parents
 
 
 def in_words(error: Exception) -> str:
@@ -232,7 +202,27 @@ def called(model: nn.Module, batch: Batch, *, run: Callable[..., Any] | None = N
     except Refusal:
         raise
     except (Exception, SystemExit) as error:  # a user's forward may raise anything
-        raise Refusal(_failure(model, tuple(tensors(batch)), error)) from error
+        given = tuple(tensors(batch))
+        shapes = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in given)
+        first = next(iter(layers(model).items()), None)
+        integers = not any(t.is_floating_point() or t.is_complex() for t in given)
+        embeds = any(isinstance(m, nn.Embedding | nn.EmbeddingBag) for m in model.modules())
+        hint = "Pass a batch of the shape that forward expects"
+        if integers and not embeds:
+            hint = (
+                "It has no embedding that could read integers: pass the batch as floats (.float())"
+            )
+        if any(t.ndim > 3 and f"to have {t.shape[-1]} channels" in str(error) for t in given):
+            hint = "Channels come second: pass `x.movedim(-1, 1)`"
+        if "more than 1 value per channel" in str(error):
+            hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
+        if "required positional argument" in str(error):
+            hint = "Pass a mapping with the names that forward takes, or a tuple in their order"
+        reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."
+        got = f"got {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        raise Refusal(
+            f"The model must run on the batch ({shapes}), {got}.{reads} {hint}."
+        ) from error
 
 
 @contextmanager
@@ -243,24 +233,25 @@ def explaining() -> Iterator[None]:
     except Refusal:
         raise
     except Exception as error:
-        # a model that runs again on the way back (checkpoints) raises what it likes
-        if not isinstance(error, RuntimeError) and _is_ours(error):
+        # a model that runs again on the way back (checkpoints) raises what it likes; what a line of
+        # this package raises is neither the model's nor torch's
+        frames = traceback.extract_tb(error.__traceback__)
+        ours = bool(frames) and PACKAGE in Path(frames[-1].filename).parents
+        if not isinstance(error, RuntimeError) and ours:
             raise
-        raise Refusal(_explained(error)) from error
-
-
-def _explained(error: Exception) -> str:
-    words = " ".join(str(error).split())
-    if "modified by an inplace operation" in words:
-        return (
-            "A tensor that the derivative needs must stay as it was, got one that was changed in "
-            "place. If parameters have changed since, take the curvature again; else the model "
-            "itself changes what it has used (`x += ...`), and cannot be trained either."
+        words = " ".join(str(error).split())
+        said = (
+            f"The model must be differentiable, got {type(error).__name__}: "
+            f"{words[:200].rstrip('.')}. Exchange that operation, or measure a part of the model "
+            "without it."
         )
-    return (
-        f"The model must be differentiable, got {type(error).__name__}: {words[:200].rstrip('.')}. "
-        "Exchange that operation, or measure a part of the model without it."
-    )
+        if "modified by an inplace operation" in words:
+            said = (
+                "A tensor that the derivative needs must stay as it was, got one that was changed "
+                "in place. If parameters have changed since, take the curvature again; else the "
+                "model itself changes what it has used (`x += ...`), and cannot be trained either."
+            )
+        raise Refusal(said) from error
 
 
 def running_line() -> str:

@@ -98,14 +98,6 @@ class _Made:
     bound: float = torch.inf
     origin: Callable[[], Tensor | None] = field(default=lambda: None)
 
-    def settle(self) -> None:
-        """Let go of the copy of what a weight wrote, where nothing has written into that since."""
-        now = self.origin()
-        if now is not None and self.value is not None:
-            dense = self.value.layout == torch.strided and not self.value.is_nested
-            if dense and torch.equal(self.value, now):
-                self.value = now.detach()
-
     @property
     def read(self) -> list["_Part"]:
         """What was read of others."""
@@ -237,7 +229,12 @@ class LastWeight(TorchFunctionMode):
         if len(closings) != 1:
             return None
         for made in order:
-            made.settle()
+            # let go of the copy of what a weight wrote, where nothing has written into that since
+            now, held = made.origin(), made.value
+            if now is not None and held is not None:
+                dense = held.layout == torch.strided and not held.is_nested
+                if dense and torch.equal(held, now):
+                    made.value = now.detach()
         values = [m.value for m in order if m.value is not None]
         if len(values) > 1 and any(not v.is_floating_point() or v.is_nested for v in values):
             return None
@@ -513,7 +510,8 @@ def run_once(
         seen if operations else None,
         ending.tail(output),
         tuple(tape.calls) if operations else (),
-        *(used.answers(tape.calls) if outside else (None, NONE)),
+        tuple(used.found) if outside else None,
+        used.unfed(tape.calls) if outside else NONE,
         drew,
     )
 
@@ -549,10 +547,6 @@ class Outside(DispatchMode):
                 hooks.callback(before.remove)
                 hooks.callback(module.register_forward_hook(self._leave, always_call=True).remove)
             yield
-
-    def answers(self, calls: Sequence[Call]) -> tuple[tuple[str, ...], frozenset[str]]:
-        """Weights that were applied outside of calls, and what `unfed` says."""
-        return tuple(self.found), self.unfed(calls)
 
     def unfed(self, calls: Sequence[Call]) -> frozenset[str]:
         """Sites of the calls that read nothing of the batch; none if that is so of all.

@@ -58,7 +58,24 @@ def share(
         Frozen parameters count nothing.
     """
     if isinstance(module, NORMALISERS):
-        return _normaliser(module, J, normal)
+        own = dict(module.named_parameters(recurse=False))
+        weight, bias = own.get("weight"), own.get("bias")
+        if weight is None and bias is None:
+            return J.new_zeros(J.shape[:2], dtype=torch.float64)
+        if weight is None or normal is None:
+            return None
+        per_channel = channel_dim(module, normal)
+        keep = (
+            [per_channel]
+            if weight.ndim == 1
+            else list(range(normal.ndim - weight.ndim, normal.ndim))
+        )
+        dims = [d + 1 for d in range(1, normal.ndim) if d not in keep]
+        total = J.new_zeros(J.shape[:2], dtype=torch.float64)
+        for tensor, grad in ((weight, J * normal[:, None]), (bias, J)):
+            if tensor is not None and tensor.requires_grad:
+                total = total + _square_sum(grad.sum(dims) if dims else grad)
+        return total
     if isinstance(module, _ConvNd):
         grads = kernel_gradients(module, x, J)
         total = _square_sum(grads) * float(module.weight.requires_grad)
@@ -134,25 +151,6 @@ def kernel_gradients(module: nn.Module, x: Tensor, J: Tensor) -> Float[Tensor, "
     moving = J.flatten(3).unflatten(2, (groups, -1)).transpose(1, 2)  # [n, g, k, o, p]
     stacked = moving.flatten(2, 3) @ cut.mT  # every output in one product
     return stacked.unflatten(2, (k, -1)).transpose(1, 2)
-
-
-def _normaliser(module: nn.Module, J: Tensor, normal: Tensor | None) -> PerSample | None:
-    own = dict(module.named_parameters(recurse=False))
-    weight, bias = own.get("weight"), own.get("bias")
-    if weight is None and bias is None:
-        return J.new_zeros(J.shape[:2], dtype=torch.float64)
-    if weight is None or normal is None:
-        return None
-    per_channel = channel_dim(module, normal)
-    keep = (
-        [per_channel] if weight.ndim == 1 else list(range(normal.ndim - weight.ndim, normal.ndim))
-    )
-    dims = [d + 1 for d in range(1, normal.ndim) if d not in keep]
-    total = J.new_zeros(J.shape[:2], dtype=torch.float64)
-    for tensor, grad in ((weight, J * normal[:, None]), (bias, J)):
-        if tensor is not None and tensor.requires_grad:
-            total = total + _square_sum(grad.sum(dims) if dims else grad)
-    return total
 
 
 def covers(module: nn.Module) -> bool:
@@ -414,8 +412,12 @@ def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: SiteSums, *, gram
     """Fold one piece's adjoints at one site into its sums; why they cannot be, or nothing."""
     if J is None:
         return "the output does not depend on the (first) tensor that it wrote"
-    by_sample = _by_sample(scene, J)
-    if by_sample is None:
+    # as `[samples, outputs, ...]`, where samples can be told apart
+    if isinstance(J, Tensor) and J.ndim == 3 and J.shape[1] == scene.count:
+        by_sample = J.transpose(0, 1)  # stacked already, of a flat layer
+    elif len(split := [rows for g in J if (rows := scene.split(g)) is not None]) == len(J):
+        by_sample = torch.stack(split, dim=1)
+    else:
         shape = tuple(call.output.shape)
         return f"wrote a tensor of shape {shape}, which is not split by sample"
     sums.width = sums.width or by_sample[0, 0].numel()
@@ -425,17 +427,16 @@ def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: SiteSums, *, gram
         sums.gram.append(gram)
         sums.scale.append(scale)
         norm_sq = gram.diagonal(dim1=1, dim2=2) * scale.square()[:, None]
-    sums.share_sq.append(_share(scene, call, by_sample, norm_sq))
+    module, x, found = call.module, scene.split(call.input), None
+    linear = lambda: acts_as_linear(module, call.input, call.output.detach())
+    if x is not None and not call.spoiled and linear():
+        normal = None
+        if isinstance(module, NORMALISERS):
+            y = scene.split(call.output)
+            normal = None if y is None else standardised(module, x, y, scene.frozen.seen)
+        found = share(module, x, by_sample, normal=normal, norm_sq=norm_sq)
+    sums.share_sq.append(None if found is None else found.cpu())
     return ""
-
-
-def _by_sample(scene: Scene, J: list[Tensor] | Tensor) -> Tensor | None:
-    """`[samples, outputs, ...]`, or None where what was written is not split by sample."""
-    if isinstance(J, Tensor) and J.ndim == 3 and J.shape[1] == scene.count:
-        return J.transpose(0, 1)  # stacked already, of a flat layer
-    split = [scene.split(g) for g in J]
-    whole = [g for g in split if g is not None]
-    return torch.stack(whole, dim=1) if len(whole) == len(split) else None
 
 
 def _gram(J: Tensor) -> tuple[Tensor, Tensor]:
@@ -456,20 +457,6 @@ def _gram(J: Tensor) -> tuple[Tensor, Tensor]:
             A = J / scale[:, None, None]
             gram = A @ A.mT
     return gram, scale
-
-
-def _share(scene: Scene, call: Call, J: Tensor, norm_sq: Tensor | None) -> Tensor | None:
-    module, x = call.module, scene.split(call.input)
-    linear = lambda: acts_as_linear(module, call.input, call.output.detach())
-    if x is None or call.spoiled or not linear():
-        return None
-    frozen = scene.frozen.seen
-    normal = None
-    if isinstance(module, NORMALISERS):
-        y = scene.split(call.output)
-        normal = None if y is None else standardised(module, x, y, frozen)
-    found = share(module, x, J, normal=normal, norm_sq=norm_sq)
-    return None if found is None else found.cpu()
 
 
 # ------------------------------------------------------------------------------
@@ -656,23 +643,17 @@ def _passes(
                 )
             )
     if rows is None:
-        rows, sizes = _one_by_one(flat, live, owned, seeds, last=last)
+        sizes = torch.zeros(len(owned), seeds.count, dtype=torch.float64)
+        kept = []
+        for k in range(seeds.count):
+            keep = not last or k < seeds.count - 1
+            grads = torch.autograd.grad(
+                flat, [*live, *owned], seeds.at(k, flat), retain_graph=keep, allow_unused=True
+            )
+            kept.append(grads[: len(live)])
+            for place, g in enumerate(grads[len(live) :]):
+                sizes[place, k] = 0.0 if g is None else sums.square_sum(g)
+        per_site = zip(*kept, strict=True)
+        rows = [None if any(g is None for g in site) else list(site) for site in per_site]
     found = iter(rows)
     return [next(found) if held.requires_grad else None for held in helds], sizes
-
-
-def _one_by_one(
-    flat: Tensor, live: list[Tensor], owned: Sequence[Tensor], seeds: Seeds, *, last: bool
-) -> tuple[list[Gradients], Float64[Tensor, "owned k"]]:
-    sizes = torch.zeros(len(owned), seeds.count, dtype=torch.float64)
-    kept = []
-    for k in range(seeds.count):
-        keep = not last or k < seeds.count - 1
-        grads = torch.autograd.grad(
-            flat, [*live, *owned], seeds.at(k, flat), retain_graph=keep, allow_unused=True
-        )
-        kept.append(grads[: len(live)])
-        for place, g in enumerate(grads[len(live) :]):
-            sizes[place, k] = 0.0 if g is None else sums.square_sum(g)
-    per_site = zip(*kept, strict=True)
-    return [None if any(g is None for g in site) else list(site) for site in per_site], sizes

@@ -14,8 +14,6 @@ from sigmascope.linalg.krylov import Operator
 from sigmascope.probes.execution.gradients import differentiable_twice, pushforward
 from sigmascope.probes.execution.layers import (
     NORMALISERS,
-    Call,
-    Statisticians,
     module_name,
     standardised,
 )
@@ -211,24 +209,22 @@ class Gaps:
             flat, seed, asked, self._take, others=wrote, again=True, large=large(), parts=True
         )
         for call, delta in zip(calls, grads, strict=True):
-            if delta is not None and not call.spoiled:
-                self._explain(call, delta, run.scene.frozen)
+            if delta is None or call.spoiled:
+                continue
+            module, x, y = call.module, call.input, call.output.detach()
+            normal = None
+            if isinstance(module, NORMALISERS):
+                normal = standardised(module, x, y, run.scene.frozen.seen)
+            for p, said, size in implied(module, x, y, delta, normal=normal, probes=self.probes):
+                if p in self.gaps:
+                    self.gaps[p] -= said
+                    self.sizes[p] += size
         return self.names
 
     def _take(self, p: nn.Parameter, grad: Tensor) -> None:
         whole = grad.to_dense() if p in self.probes else grad
         self.gaps[p] += probed(whole, self.probes.get(p))
         self.sizes[p] += sums.norm(grad)
-
-    def _explain(self, call: Call, delta: Tensor, frozen: Statisticians) -> None:
-        module, x, y = call.module, call.input, call.output.detach()
-        normal = None
-        if isinstance(module, NORMALISERS):
-            normal = standardised(module, x, y, frozen.seen)
-        for p, said, size in implied(module, x, y, delta, normal=normal, probes=self.probes):
-            if p in self.gaps:
-                self.gaps[p] -= said
-                self.sizes[p] += size
 
 
 def leftovers(

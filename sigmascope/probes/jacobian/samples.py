@@ -1,7 +1,7 @@
 """How alike the gradients of single samples are in the last layer."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -102,7 +102,16 @@ def last_gradients(run: Taped, pull: Tensor | None = None) -> LastGradients:
     ):
         kind = type(last.module).__name__
         raise Unsplit(f"the gradient of {kind}, the last layer, cannot be taken sample by sample")
-    grads = _per_unit(last.module, x.double(), d.double())
+    # `Σ_p δ_pk a_p`: the gradient of row k of the weight matrix, for every sample
+    a, deltas = x.double(), d.double()
+    if isinstance(last.module, _ConvNd):
+        cut = patches(last.module, a)  # [n, g, w, p]
+        by_group = deltas.flatten(2).unflatten(1, (last.module.groups, -1))[:, :, :UNITS]
+        grads = (by_group @ cut.mT).flatten(1, 2)[:, :UNITS]
+    else:
+        a = a.flatten(1, -2) if a.ndim > 2 else a[:, None]
+        deltas = deltas.flatten(1, -2) if deltas.ndim > 2 else deltas[:, None]
+        grads = deltas[:, :, :UNITS].mT @ a
     error = 16 * torch.finfo(last.input.dtype).eps
     return LastGradients(last.site, grads, x.detach() if x.ndim == 2 else None, error)
 
@@ -129,17 +138,6 @@ def collinearity(parts: Sequence[LastGradients]) -> Collinearity:
             pairs += len(cosines)
     mean, zero = float(total) / pairs if pairs else 0.0, units * n * (n - 1) // 2 - pairs
     return Collinearity(first.site, pairs, float(least), mean, zero, rows, first.error)
-
-
-def _per_unit(module: nn.Module, x: Tensor, d: Tensor) -> Float64[Tensor, "n units inputs"]:
-    """`Σ_p δ_pk a_p`: the gradient of row k of the weight matrix, for every sample."""
-    if isinstance(module, _ConvNd):
-        cut = patches(module, x)  # [n, g, w, p]
-        by_group = d.flatten(2).unflatten(1, (module.groups, -1))[:, :, :UNITS]
-        return (by_group @ cut.mT).flatten(1, 2)[:, :UNITS]
-    a = x.flatten(1, -2) if x.ndim > 2 else x[:, None]
-    deltas = d.flatten(1, -2) if d.ndim > 2 else d[:, None]
-    return deltas[:, :, :UNITS].mT @ a
 
 
 # ------------------------------------------------------------------------------
@@ -245,7 +243,16 @@ def mixing(scene: Scene, whole: Whole) -> str:
             return "the output for a sample changes when other samples of the batch are exchanged"
     if whole.leaks:
         return "the output for a sample has a gradient by other samples of the batch"
-    return _place_or_number(scene, before, halves[0][0], eps)
+    turned = torch.arange(scene.count).roll(1)
+    after = _outputs(scene, turned)
+    if after is not None and _differ(before[turned], after.cpu(), eps):
+        return "the output for a sample changes with its place in the batch"
+    alone = _alone(scene, half)
+    if alone is None or alone.shape != before[half].shape:
+        return ""
+    if _differ(before[half], alone.cpu(), max(COARSE, eps)):
+        return "the output for a sample changes with the number of samples in the batch"
+    return ""
 
 
 class NumbersAsked(TorchFunctionMode):
@@ -261,39 +268,19 @@ class NumbersAsked(TorchFunctionMode):
 
 def _branching(scene: Scene, before: Tensor, tolerance: float) -> str:
     """Whether samples fare otherwise among those of small, or large, sums or norms."""
-    for rows in _unlike(scene):
+    parts = [p for t in tensors(scene.batch) if (p := scene.split(t)) is not None and p.numel()]
+    if not parts:
+        return ""
+    # halves of the samples: of the smallest and the largest sums, and norms
+    told = parts[0].detach().flatten(1).double().cpu()
+    orders = [sizes.nan_to_num().argsort() for sizes in (told.sum(1), told.square().sum(1))]
+    half = (scene.count + 1) // 2
+    for rows in (end.sort().values for o in orders for end in (o[:half], o[-half:])):
         after = _alone(scene, rows)
         if after is None or after.shape != before[rows].shape:
             continue
         if _differ(before[rows], after.cpu(), tolerance):
             return "the output for a sample changes when other samples of the batch are left out"
-    return ""
-
-
-def _unlike(scene: Scene) -> Iterator[Tensor]:
-    """Halves of the samples: of the smallest and the largest sums, and norms."""
-    parts = [p for t in tensors(scene.batch) if (p := scene.split(t)) is not None and p.numel()]
-    if not parts:
-        return
-    rows = parts[0].detach().flatten(1).double().cpu()
-    half = (scene.count + 1) // 2
-    for sizes in (rows.sum(1), rows.square().sum(1)):
-        order = sizes.nan_to_num().argsort()
-        yield order[:half].sort().values
-        yield order[-half:].sort().values
-
-
-def _place_or_number(scene: Scene, before: Tensor, first: Tensor, tolerance: float) -> str:
-    """Which of both tells, where the others do not; in the words of `mixing`."""
-    turned = torch.arange(scene.count).roll(1)
-    after = _outputs(scene, turned)
-    if after is not None and _differ(before[turned], after.cpu(), tolerance):
-        return "the output for a sample changes with its place in the batch"
-    alone = _alone(scene, first)
-    if alone is None or alone.shape != before[first].shape:
-        return ""
-    if _differ(before[first], alone.cpu(), max(COARSE, tolerance)):
-        return "the output for a sample changes with the number of samples in the batch"
     return ""
 
 
@@ -433,18 +420,15 @@ def jacobians(scene: Scene, generator: torch.Generator) -> Jacobians:
             if not sources:
                 sources, by = [run.calls[0].output], f"what {run.calls[0].site} writes"
             if mix is None:
-                mix = _mixtures(run.flat.shape[1], generator).to(run.flat)
+                outputs = run.flat.shape[1]
+                mix = torch.eye(outputs, dtype=torch.float64)
+                if outputs > MOST:  # random orthonormal mixtures
+                    normal = torch.randn(outputs, MOST, generator=generator, dtype=torch.float64)
+                    mix = torch.linalg.qr(normal)[0].mT * math.sqrt(outputs / MOST)
+                mix = mix.to(run.flat)
             found.append(_sigma(run, sources, mix))
             mixed = None if len(mix) == run.flat.shape[1] else len(mix)
     return Jacobians(torch.cat(found), by, mixed)
-
-
-def _mixtures(outputs: int, generator: torch.Generator) -> Tensor:
-    """Rows that are the outputs, or random orthonormal mixtures of many of them."""
-    if outputs <= MOST:
-        return torch.eye(outputs, dtype=torch.float64)
-    normal = torch.randn(outputs, MOST, generator=generator, dtype=torch.float64)
-    return torch.linalg.qr(normal)[0].mT * math.sqrt(outputs / MOST)
 
 
 def _sigma(run: Taped, sources: list[Tensor], mix: Tensor) -> Float64[Tensor, "n r"]:

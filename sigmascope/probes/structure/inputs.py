@@ -58,7 +58,11 @@ def unread_inputs(
     Cost: one forward and backward pass for each input with features; one forward pass, and one for
     each input that differs between samples, where there are several; two for each mask of ids.
     """
-    parts = [*_named(batch)]
+    if isinstance(batch, Mapping):
+        parts = [(str(k), t) for k, part in batch.items() for t in tensors(part)]
+    else:
+        every = [*tensors(batch)]
+        parts = [(str(k) if len(every) > 1 else "", t) for k, t in enumerate(every)]
     own = [
         (k, t)
         for k, t in parts
@@ -158,14 +162,6 @@ def _content(t: Tensor, places: Tensor) -> float:
     """Share of the ids at some places, of all but what fills them: the most frequent one there."""
     filler = t[places].mode().values
     return float(((t != filler) & places).sum() / (t != filler).sum().clamp_min(1))
-
-
-def _named(batch: Any) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(batch, Mapping):
-        yield from ((str(k), t) for k, part in batch.items() for t in tensors(part))
-    else:
-        every = [*tensors(batch)]
-        yield from ((str(k) if len(every) > 1 else "", t) for k, t in enumerate(every))
 
 
 def rows_of(t: Tensor, batch_dim: int) -> Float64[Tensor, "n d"]:

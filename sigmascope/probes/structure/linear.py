@@ -151,7 +151,13 @@ def linear_pairs(model: nn.Module, batch: Batch, calls: Sequence[Call]) -> tuple
         run = planted(model, batch, calls, sign=sign) or ()
         again = {(a.site, b.site) for a, b in _neighbours(run)}
         near = [(a, b) for a, b in near if (a.site, b.site) in again]
-    return tuple(LinearPair(a.site, b.site, _spare(a, b)) for a, b in near)
+    found: list[LinearPair] = []
+    wide = lambda call, t: t.shape[channel_dim(call.module, t)]
+    for first, second in near:
+        ends = wide(first, first.input), wide(second, second.output)
+        spare = wide(first, first.output) / max(1, min(ends))
+        found.append(LinearPair(first.site, second.site, spare))
+    return tuple(found)
 
 
 def _neighbours(calls: Sequence[Call]) -> Iterator[tuple[Call, Call]]:
@@ -209,12 +215,6 @@ def _applies_linearly(call: Call) -> bool:
         and not call.spoiled
         and acts_as_linear(module, call.input, call.output.detach())
     )
-
-
-def _spare(first: Call, second: Call) -> float:
-    wide = lambda call, t: t.shape[channel_dim(call.module, t)]
-    ends = wide(first, first.input), wide(second, second.output)
-    return wide(first, first.output) / max(1, min(ends))
 
 
 # ------------------------------------------------------------------------------
@@ -408,7 +408,16 @@ def stack_of(
     why = _why_none(calls, batch, output)
     if why:
         return why
-    slope = _asked(model, calls, batch)
+    # the slope below zero, of the batch and of numbers that are planted
+    seen = list(between(calls))
+    slope = _slope(seen)
+    turns = [(shift, sign) for shift in (0, 1) for sign in (1, -1)] if seen else []
+    for shift, sign in [] if isinstance(slope, str) else turns:
+        run = planted(model, batch, calls, shift=shift, sign=sign)
+        if run is None:
+            return UNKNOWN
+        seen = [*between(run), *seen]
+    slope = _slope(seen)
     if isinstance(slope, str):
         return slope
     found = [m for c in calls if (m := _matrix(c)) is not None]
@@ -446,21 +455,6 @@ def _why_none(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> str:
             return f"it has {count} {end}, and derivatives by all are taken of {ENDS} at most"
     odd = [c.site for c in calls[:-1] if not bool(c.output.isfinite().all())]
     return f"{odd[0]} writes numbers that are not finite" if odd else ""
-
-
-def _asked(model: nn.Module, calls: tuple[Call, ...], batch: Batch) -> float | str:
-    """The slope below zero, of the batch and of numbers that are planted."""
-    seen = list(between(calls))
-    slope = _slope(seen)
-    if isinstance(slope, str) or not seen:
-        return slope
-    for shift in (0, 1):
-        for sign in (1, -1):
-            run = planted(model, batch, calls, shift=shift, sign=sign)
-            if run is None:
-                return UNKNOWN
-            seen = [*between(run), *seen]
-    return _slope(seen)
 
 
 def _slope(seen: Sequence[Between]) -> float | str:

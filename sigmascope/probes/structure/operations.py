@@ -101,8 +101,31 @@ def branches_of(model: nn.Module, sums: Sequence[Sum], calls: Sequence[Call]) ->
     own = [c for c in calls if next(c.module.parameters(), None) is not None]
     writers = {c.output.grad_fn: module_name(c.site) for c in own}
     names = {id(p): name for name, p in model.named_parameters()}
-    scores = set(_scores(writers))
-    return tuple(_found(model, [s for s in sums if s.node not in scores], writers, names))
+    # what a softmax makes the weights of a product from, bare of what only moves it, is no stream
+    seen: set[Any] = set()
+    for end in writers:
+        seen |= behind(end) if end is not None and end not in seen else set()
+    scores: set[Any] = set()
+    for node in (n for n in seen if operation(n) in PRODUCTS):
+        weights = _source(node.next_functions[0][0], ())
+        if weights is not None and operation(weights) == "Softmax":
+            scores.add(_source(weights.next_functions[0][0], ()))
+    found: list[Branch] = []
+    for one in (s for s in sums if s.node not in scores):
+        (a, b), (size_a, size_b) = one.nodes, one.sizes
+        if a is None or b is None or a is b:
+            continue
+        if (between := _between(b, _source(a, writers))) is not None:
+            stream, branch, node = size_a, size_b, b
+        elif (between := _between(a, _source(b, writers))) is not None:
+            stream, branch, node = size_b, size_a, a
+        else:
+            continue
+        if not any(f in writers for f in between):  # arithmetic without weights is no branch
+            continue
+        site, scales, linear = _writer(model, node, writers, names)
+        found.append(Branch(site, scales, branch / stream if stream > 0 else float("inf"), linear))
+    return tuple(found)
 
 
 def averaged(sums: Sequence[Sum], counts: Sequence[int]) -> Sum:
@@ -161,37 +184,6 @@ def closing_operation(output: Tensor, trained: Collection[Tensor]) -> str:
 def operation(node: torch.autograd.graph.Node) -> str:
     """What a node of the autograd graph computed, e.g. `"Addmm"`."""
     return node.name().rstrip("0123456789").removesuffix("Backward")
-
-
-def _found(
-    model: nn.Module, sums: Sequence[Sum], writers: dict[Any, str], names: dict[int, str]
-) -> Iterator[Branch]:
-    for one in sums:
-        (a, b), (size_a, size_b) = one.nodes, one.sizes
-        if a is None or b is None or a is b:
-            continue
-        if (between := _between(b, _source(a, writers))) is not None:
-            stream, branch, node = size_a, size_b, b
-        elif (between := _between(a, _source(b, writers))) is not None:
-            stream, branch, node = size_b, size_a, a
-        else:
-            continue
-        if not any(f in writers for f in between):  # arithmetic without weights is no branch
-            continue
-        site, scales, linear = _writer(model, node, writers, names)
-        yield Branch(site, scales, branch / stream if stream > 0 else float("inf"), linear)
-
-
-def _scores(ends: Collection[Any]) -> Iterator[Any]:
-    """Nodes that a softmax makes the weights of a product from, bare of what only moves them."""
-    seen: set[Any] = set()
-    for end in ends:
-        seen |= behind(end) if end is not None and end not in seen else set()
-    for node in seen:
-        if operation(node) in PRODUCTS:
-            weights = _source(node.next_functions[0][0], ())
-            if weights is not None and operation(weights) == "Softmax":
-                yield _source(weights.next_functions[0][0], ())
 
 
 def _writer(
