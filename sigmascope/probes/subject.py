@@ -585,6 +585,14 @@ class SubjectRuns(Observed):
             sums.append([replace(s, nodes=(None, None), node=None) for s in seen])
             return branches_of(self.model, sized, run.calls)
 
+        def adjoints_on(run: Taped, *_: Any) -> Sweep:
+            unknown = self._answers["unaccounted"]
+            assert unknown is not None
+            rest = leftovers(self.model, unknown, self._uncovered)
+            if rest and not self._fits:
+                raise Refusal("Draws are made by piece, got a run of all: they would be others.")
+            return self._swept(self._differentiated, rest, run=run)
+
         asked: dict[str, Question] = {
             "branches": branches_on,
             "closing operation": lambda run, *_: closing_operation(run.output, trained()),
@@ -606,7 +614,7 @@ class SubjectRuns(Observed):
             named = columns == total or not isinstance(wanted, int)
             small = named and self._entries * columns <= SMALL
             if self._fits or (small and self._at_once >= self.count):
-                asked["adjoints"] = lambda run, *_: self._adjoints_on(run)
+                asked["adjoints"] = adjoints_on
         return asked
 
     @cached_property
@@ -696,14 +704,6 @@ class SubjectRuns(Observed):
         pull = self.pull if run.scene.count < self.count else None
         found.append(last_gradients(run, None if pull is None else pull[part]))
         return found
-
-    def _adjoints_on(self, run: Taped) -> Sweep:
-        unknown = self._answers["unaccounted"]
-        assert unknown is not None
-        rest = leftovers(self.model, unknown, self._uncovered)
-        if rest and not self._fits:
-            raise Refusal("Draws are made by piece, got a run of all: they would be others.")
-        return self._swept(self._differentiated, rest, run=run)
 
 
 def _add(totals: dict[nn.Parameter, Tensor], p: nn.Parameter, more: Tensor) -> None:

@@ -439,21 +439,19 @@ class _Pass:
             grad = left[place]
             if isinstance(grad, Tensor):
                 self.taken.add(id(p))
+                self._left[id(p)] -= 1
                 # a sum of sparse and dense ones is dense
-                self._add(p, grad if grad.layout == torch.strided else grad.to_dense())
+                grad = grad if grad.layout == torch.strided else grad.to_dense()
+                if self._parts:
+                    self._take(p, grad)
+                elif p not in self._sums:
+                    self._sums[p] = grad.clone()  # autograd may give one tensor twice
+                else:
+                    self._sums[p] += grad
+                    if not self._left[id(p)]:
+                        self._take(p, self._sums.pop(p))
                 left[place] = None
         return tuple(left)
-
-    def _add(self, p: Tensor, grad: Tensor) -> None:
-        self._left[id(p)] -= 1
-        if self._parts:
-            self._take(p, grad)
-        elif p not in self._sums:
-            self._sums[p] = grad.clone()  # autograd may give one tensor twice
-        else:
-            self._sums[p] += grad
-            if not self._left[id(p)]:
-                self._take(p, self._sums.pop(p))
 
     def end(self) -> None:
         """Sums to which some uses had nothing to add."""

@@ -216,8 +216,14 @@ def _use(scene: Scene, call: Call, grads: tuple[Tensor | None, ...]) -> "Use | s
     whole = [g for g in grads if g is not None]
     if len(whole) < len(grads):
         return "the output does not depend on the (first) tensor that it wrote"
-    if why := _why_not(call):
-        return why
+    module = call.module
+    if isinstance(module, nn.Embedding) or not call.input.is_floating_point():
+        return "it reads token ids"
+    if not any(p.ndim > 1 and p.requires_grad for p in module.parameters(recurse=False)):
+        return "its weight is not trained"
+    convolves = isinstance(module, _ConvNd)
+    if not convolves and not acts_as_linear(module, call.input, call.output.detach()):
+        return f"the gradient of {type(module).__name__} by its weights is not covered"
     split = [s.detach() for t in (call.input, *whole) if (s := scene.split(t)) is not None]
     if len(split) < 1 + len(whole):
         return "what it reads or writes cannot be told apart by sample"
@@ -283,24 +289,15 @@ def _pulled(flat: Tensor, helds: Sequence[Tensor]) -> list[tuple[Tensor | None, 
     return [next(found) if held.requires_grad else (None,) * count for held in helds]
 
 
-def _why_not(one: Call) -> str | None:
-    module = one.module
-    if isinstance(module, nn.Embedding) or not one.input.is_floating_point():
-        return "it reads token ids"
-    if not any(p.ndim > 1 and p.requires_grad for p in module.parameters(recurse=False)):
-        return "its weight is not trained"
-    if isinstance(module, _ConvNd):
-        return None
-    if not acts_as_linear(module, one.input, one.output.detach()):
-        return f"the gradient of {type(module).__name__} by its weights is not covered"
-    return None
-
-
 def _layer(group: list[Use], roots: Tensor) -> Conditioning:
     """Q and its factors, from all uses of a weight; they add up, as positions do."""
     module, dtype = group[0].call.module, group[0].call.output.dtype
     biased = any(p.ndim == 1 and p.requires_grad for p in module.parameters(recurse=False))
-    wide = _precision(group[0])
+    # What a float32 model computed is rounded once more when it is multiplied, unless that is done
+    # in float64, for which there is room while Q is small.
+    own = sum(p.numel() for p in module.parameters(recurse=False))
+    small = group[0].J.shape[:2].numel() * own <= EXACT
+    wide = torch.float64 if small else torch.promote_types(dtype, torch.float32)
     rows, after, features = [], [], []
     for use in group:
         x, J = use.x.to(wide), use.J.to(wide)
@@ -309,7 +306,12 @@ def _layer(group: list[Use], roots: Tensor) -> Conditioning:
         after.append(J.flatten(2))
         features.append(feature_rows(module, x, biased=biased))
     Q = torch.stack(rows).sum(0).flatten(0, 1)
-    rounding = sum(map(_rounding, after, features))
+    # at least the norm of what forming Q rounds: products of these, added over positions
+    rounding = 0.0
+    for J, Z in zip(after, features, strict=True):
+        sizes = J.double().flatten(1).norm(dim=1) * Z.double().reshape(len(J), -1).norm(dim=1)
+        terms = len(Z) // len(J) + 4
+        rounding += terms * torch.finfo(J.dtype).eps * float(sizes.norm())
     precision = torch.finfo(dtype).eps
     # below the rounding of a float32 model there is nothing for an exact factorisation to find
     fine: Route = "gram" if precision > BLIND else "auto"
@@ -323,21 +325,3 @@ def _layer(group: list[Use], roots: Tensor) -> Conditioning:
         precision,
         not transposed(module) and getattr(module, "groups", 1) == 1,
     )
-
-
-def _precision(use: Use) -> torch.dtype:
-    """In which Q is formed.
-
-    What a float32 model computed is rounded once more when it is multiplied, unless that is done in
-    float64, for which there is room while Q is small.
-    """
-    own = sum(p.numel() for p in use.call.module.parameters(recurse=False))
-    small = use.J.shape[:2].numel() * own <= EXACT
-    return torch.float64 if small else torch.promote_types(use.call.output.dtype, torch.float32)
-
-
-def _rounding(J: Tensor, Z: Tensor) -> float:
-    """At least the norm of what forming Q rounds: products of these, added over positions."""
-    terms = len(Z) // len(J) + 4
-    sizes = J.double().flatten(1).norm(dim=1) * Z.double().reshape(len(J), -1).norm(dim=1)
-    return terms * torch.finfo(J.dtype).eps * float(sizes.norm())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.gate import Refusal
@@ -109,7 +109,11 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
     hold = _Hold(scene.model)
 
     def apply(block: Tensor) -> Tensor:
-        columns = [_split(column, owned) for column in block.T]
+        split = [column.split([p.numel() for p in owned]) for column in block.T]
+        columns = [
+            [part.reshape(p.shape).to(p) for part, p in zip(parts, owned, strict=True)]
+            for parts in split
+        ]
         with hold.still(), along_the_tape():
             products = [multiplied(parts) for parts in columns]
         return torch.stack([joined(parts, owned) for parts in products], dim=1)
@@ -207,11 +211,6 @@ def _second_derivative(scene: Scene, output: Tensor) -> Callable[[Tensor], Tenso
     return product
 
 
-def _split(v: Float[Tensor, " n"], owned: list[nn.Parameter]) -> list[Tensor]:
-    parts = v.split([p.numel() for p in owned])
-    return [part.reshape(p.shape).to(p) for part, p in zip(parts, owned, strict=True)]
-
-
 # ------------------------------------------------------------------------------
 # Whether second derivatives by autograd agree with finite differences of first ones.
 
@@ -242,11 +241,19 @@ def self_check(scene: Scene) -> SelfCheck:
 
     Cost: up to ten gradients.
     """
-    scene = _in_double(scene)
+    if any(p.dtype != torch.float64 for p in scene.model.parameters()):
+        model, targets = duplicate(scene.model).double(), scene.targets
+        if isinstance(targets, Tensor) and targets.is_floating_point():
+            targets = targets.double()
+        scene = replace(scene, model=model, batch=prepared(model, scene.batch), targets=targets)
     parameters = chosen_parameters(scene.model, None)
     owned = list(parameters.values())
     g = torch.Generator().manual_seed(0)
-    directions = [_direction(p, g) for p in owned]
+    directions: list[Tensor] = []
+    for p in owned:
+        size = p.detach().square().mean().sqrt()
+        noise = torch.randn(p.shape, generator=g, dtype=p.dtype).to(p.device)
+        directions.append(noise * torch.where(size > 0, size, torch.ones_like(size)))
     # rows of embeddings that stand for padding count as constants, and must not move
     moving: dict[Tensor, Tensor] = dict(zip(owned, directions, strict=True))
     for module in scene.model.modules():
@@ -254,7 +261,6 @@ def self_check(scene: Scene) -> SelfCheck:
             moving.get(module.weight, torch.empty_like(module.weight))[module.padding_idx] = 0
     along = dict(zip(parameters, directions, strict=True))
     supervised = scene.loss is not None and scene.targets is not None
-    kind: Kind = "hessian" if supervised else "gauss-newton"
 
     def moves() -> Tensor:
         with differentiable_twice(scene.model):
@@ -265,7 +271,14 @@ def self_check(scene: Scene) -> SelfCheck:
             found = torch.autograd.grad(value, owned, allow_unused=True)
         return joined(found, owned)
 
-    claimed = _claimed(scene, kind, parameters, directions)
+    if supervised:
+        v = torch.cat([d.reshape(-1) for d in directions])
+        claimed = curvature(scene, "hessian", parameters).operator.apply(v[:, None])[:, 0]
+    else:
+        with differentiable_twice(scene.model):
+            output = scene.output()
+            pushed = pushforward(output, owned)(directions)
+        claimed = torch.zeros_like(output).flatten() if pushed is None else pushed.flatten()
     best = SelfCheck(float("inf"), STEPS[0])
     floor = 1e-9 * moves().norm().item() + 1e-300
     for h in STEPS:
@@ -279,31 +292,3 @@ def self_check(scene: Scene) -> SelfCheck:
         if best.gap < GOOD:
             break
     return best
-
-
-def _in_double(scene: Scene) -> Scene:
-    if all(p.dtype == torch.float64 for p in scene.model.parameters()):
-        return scene
-    model = duplicate(scene.model).double()
-    targets = scene.targets
-    if isinstance(targets, Tensor) and targets.is_floating_point():
-        targets = targets.double()
-    return replace(scene, model=model, batch=prepared(model, scene.batch), targets=targets)
-
-
-def _direction(p: Tensor, g: torch.Generator) -> Tensor:
-    size = p.detach().square().mean().sqrt()
-    noise = torch.randn(p.shape, generator=g, dtype=p.dtype).to(p.device)
-    return noise * torch.where(size > 0, size, torch.ones_like(size))
-
-
-def _claimed(
-    scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter], directions: list[Tensor]
-) -> Tensor:
-    if kind == "hessian":
-        v = torch.cat([d.reshape(-1) for d in directions])
-        return curvature(scene, kind, parameters).operator.apply(v[:, None])[:, 0]
-    with differentiable_twice(scene.model):
-        output = scene.output()
-        found = pushforward(output, list(parameters.values()))(directions)
-    return torch.zeros_like(output).flatten() if found is None else found.flatten()

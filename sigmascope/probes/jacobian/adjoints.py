@@ -400,13 +400,6 @@ class SiteSums:
     scale: list[Tensor] = field(default_factory=list)
     share_sq: list[Tensor | None] = field(default_factory=list)
 
-    def whole(self, site: str) -> Adjoint:
-        shares = [s for s in self.share_sq if s is not None]
-        covered = torch.cat(shares) if len(shares) == len(self.share_sq) else None
-        gram = torch.cat(self.gram) if self.gram else torch.zeros(0, 1, 1, dtype=torch.float64)
-        scale = torch.cat(self.scale) if self.scale else torch.zeros(0, dtype=torch.float64)
-        return Adjoint(site, gram, scale, covered, self.width)
-
 
 def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: SiteSums, *, grams: bool) -> str:
     """Fold one piece's adjoints at one site into its sums; why they cannot be, or nothing."""
@@ -596,7 +589,15 @@ class Sweeping:
 
     def whole(self) -> Sweep:
         """All samples together."""
-        adjoints = {k: s.whole(k) for k, s in self._sums.items() if k not in self._silent}
+        adjoints: dict[str, Adjoint] = {}
+        for site, own in self._sums.items():
+            if site in self._silent:
+                continue
+            shares = [s for s in own.share_sq if s is not None]
+            covered = torch.cat(shares) if len(shares) == len(own.share_sq) else None
+            gram = torch.cat(own.gram) if own.gram else torch.zeros(0, 1, 1, dtype=torch.float64)
+            scale = torch.cat(own.scale) if own.scale else torch.zeros(0, dtype=torch.float64)
+            adjoints[site] = Adjoint(site, gram, scale, covered, own.width)
         sketches = {name: torch.stack(parts) for name, parts in self._sketches.items()}
         seeds = self._seeds
         chosen = () if seeds is None else seeds.columns or tuple(range(seeds.count))

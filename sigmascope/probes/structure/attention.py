@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from sigmascope.gate import Refusal
 from sigmascope.probes.execution.refusals import called, running_line
 from sigmascope.probes.execution.state import still
 from sigmascope.probes.samples import Batch
@@ -103,11 +102,22 @@ class Attentions(TorchFunctionMode):
 
     def _multiplied(self, name: str, args: tuple[Any, ...], out: Tensor) -> None:
         """Weights with values, or two tensors that become scores."""
-        terms, left, right = _operands(name, args)
+        # both factors, and for `einsum` the letters of both and of what is made
+        terms: Sequence[str] = ()
+        left, right = args[:2]
+        if name == "einsum":
+            given = args[1] if isinstance(args[1], tuple | list) else args[1:]
+            terms = args[0].replace(" ", "").replace("->", ",").split(",")
+            if "->" not in args[0] or len(given) != 2 or "." in args[0]:
+                return
+            left, right = given
         for k, t in enumerate((left, right)):
             if id(t) not in self._weights or (left, right)[1 - k].ndim < 2:
                 continue
-            over, dims = self._weights[id(t)][1], _summed(terms, k, t)
+            # dimensions that are summed over, from the last on
+            over, dims = self._weights[id(t)][1], [-2 if k else -1]
+            if terms:
+                dims = [i - t.ndim for i, letter in enumerate(terms[k]) if letter not in terms[-1]]
             if len(dims) == 1:
                 gap = (t.detach().sum(dims[0]) - 1).abs().max().item() if over != dims[0] else 0.0
                 self.found.append(AttentionWeights(running_line(), over, dims[0], gap))
@@ -119,24 +129,6 @@ class Attentions(TorchFunctionMode):
             for t in parts
         ):
             self._scores[id(out)] = out
-
-
-def _operands(name: str, args: tuple[Any, ...]) -> tuple[Sequence[str], Tensor, Tensor]:
-    """Both factors, and for `einsum` the letters of both and of what is made."""
-    if name != "einsum":
-        return (), args[0], args[1]
-    given = args[1] if isinstance(args[1], tuple | list) else args[1:]
-    terms = args[0].replace(" ", "").replace("->", ",").split(",")
-    if "->" not in args[0] or len(given) != 2 or "." in args[0]:
-        raise Refusal(args[0])
-    return terms, given[0], given[1]
-
-
-def _summed(terms: Sequence[str], k: int, t: Tensor) -> list[int]:
-    """Dimensions of one of two factors that are summed over, from the last on."""
-    if not terms:
-        return [-2 if k else -1]
-    return [i - t.ndim for i, letter in enumerate(terms[k]) if letter not in terms[-1]]
 
 
 def attentions(model: nn.Module, batch: Batch) -> tuple[AttentionWeights, ...]:
