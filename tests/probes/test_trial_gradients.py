@@ -5,6 +5,7 @@ from torch.nn import functional as F
 
 from sigmascope.gate import Refusal, memory
 from sigmascope.probes.trial_gradients import trial_gradients as each_gradient
+from tests.models_zoo import Net
 
 
 def drawn(*shape, seed=0):
@@ -81,15 +82,7 @@ def test_what_is_not_used_has_zeros_and_what_is_frozen_is_left_out():
     model = nn.ModuleDict({"used": nn.Linear(3, 2), "idle": nn.Linear(3, 2)}).double()
     model["used"].bias.requires_grad_(False)
 
-    class Uses(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.parts = model
-
-        def forward(self, x):
-            return self.parts["used"](x)
-
-    found = trial_gradients(Uses(), X)
+    found = trial_gradients(Net(lambda m, x: m.parts["used"](x), parts=model), X)
     assert set(found) == {"parts.used.weight", "parts.idle.weight", "parts.idle.bias"}
     assert not found["parts.idle.weight"].any()
     assert found["parts.used.weight"].all()
