@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from sigmascope import survey
+from tests.models_zoo import Net
 
 
 def test_sampled_outputs_have_an_interval_that_covers_the_whole():
@@ -26,15 +27,14 @@ def test_mixtures_cover_the_share_of_fused_layers():
     """The recurrent layer's share, against one backward pass per sample and output."""
     torch.manual_seed(0)
 
-    class Reads(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.rnn, self.head = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 6)
-
-        def forward(self, x):
-            return self.head(self.rnn(x)[1][0][-1])
-
-    model, x = Reads().double(), torch.randn(5, 7, 3).double()
+    model, x = (
+        Net(
+            lambda m, x: m.head(m.rnn(x)[1][0][-1]),
+            rnn=nn.LSTM(3, 4, batch_first=True),
+            head=nn.Linear(4, 6),
+        ).double(),
+        torch.randn(5, 7, 3).double(),
+    )
     total = 0.0
     for i in range(5):
         for k in range(6):

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from sigmascope import sources, survey
 from sigmascope.survey.task import constant_loss
 from sigmascope.survey.views.task import RIDGE, target_alignment, target_rows, target_signal
+from tests.models_zoo import Net
 
 
 @pytest.fixture(scope="module")
@@ -140,17 +141,19 @@ def test_the_signal_is_that_of_fits_without_each_sample():
 
 
 def test_every_part_of_the_batch_has_its_size():
-    class Timed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a, self.t, self.o = nn.Linear(5, 8), nn.Linear(1, 8), nn.Linear(8, 3)
-
-        def forward(self, x, t):
-            return self.o((self.a(x) + self.t(t)).relu())
-
     torch.manual_seed(0)
     x, t, y = torch.randn(24, 5), 1000 * torch.rand(24, 1), torch.arange(24) % 3
-    found = survey.profile(Timed(), (x, t), targets=y, loss=nn.functional.cross_entropy)
+    found = survey.profile(
+        Net(
+            lambda m, x, t: m.o((m.a(x) + m.t(t)).relu()),
+            a=nn.Linear(5, 8),
+            t=nn.Linear(1, 8),
+            o=nn.Linear(8, 3),
+        ),
+        (x, t),
+        targets=y,
+        loss=nn.functional.cross_entropy,
+    )
     sizes = {r.site: r.estimate.value for r in found.series("input size")}
     own = {"a": float(x.square().mean().sqrt()), "t": float(t.square().mean().sqrt())}
     assert sizes == pytest.approx(own, rel=1e-5)
