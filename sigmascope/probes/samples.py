@@ -506,26 +506,21 @@ class _Watch(TorchFunctionMode):
         found = func(*args, **kwargs)
         wrote = [*tensors(found)]
         if all(of) and func.__name__.strip("_") in ARITHMETIC and len(wrote) == 1:
-            self._require_alike(read, wrote[0])
+            # Neither side may be spread over the other: (n) against (n, 1) makes n times n. Nor may
+            # the outputs as they are be spread over more targets than there are outputs; a loss
+            # that means to does so by a shape of its own.
+            outputs, targets = (
+                [t for t in read if id(t) in mine and id(t) not in other]
+                for mine, other in (self._sides, self._sides[::-1])
+            )
+            size = wrote[0].numel()
+            wider = outputs and targets and size > outputs[0].numel()
+            if wider and (size > targets[0].numel() or outputs[0].shape == self._shape):
+                raise _spread(outputs[0], targets[0])
         for side, mine in zip(self._sides, of, strict=True):
             if mine:
                 side.update({id(t): t for t in wrote})  # kept, so that no id is used again
         return found
-
-    def _require_alike(self, read: list[Tensor], wrote: Tensor) -> None:
-        """Neither side may be spread over the other: (n) against (n, 1) makes n times n.
-
-        Nor may the outputs as they are be spread over more targets than there are outputs; a loss
-        that means to does so by a shape of its own.
-        """
-        outputs, targets = (
-            [t for t in read if id(t) in mine and id(t) not in other]
-            for mine, other in (self._sides, self._sides[::-1])
-        )
-        if not (outputs and targets) or wrote.numel() <= outputs[0].numel():
-            return
-        if wrote.numel() > targets[0].numel() or outputs[0].shape == self._shape:
-            raise _spread(outputs[0], targets[0])
 
 
 def _require_suited(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> None:

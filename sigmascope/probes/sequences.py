@@ -207,10 +207,8 @@ def copied(
     """
     found = []
     pairs = batch.items() if isinstance(batch, Mapping) else enumerate(batch)
-    named = [("", batch)] if isinstance(batch, Tensor) else [(str(name), x) for name, x in pairs]
-    for name, x in named:
-        if not isinstance(x, Tensor):
-            continue
+    named = [("", batch)] if isinstance(batch, Tensor) else pairs
+    for name, x in ((str(name), x) for name, x in named if isinstance(x, Tensor)):
         if x.shape != targets.shape or x.is_floating_point() != targets.is_floating_point():
             continue
         there = targets.to(x.device)

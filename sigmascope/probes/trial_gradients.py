@@ -136,8 +136,18 @@ def _trial(
     generator = generator or torch.Generator().manual_seed(0)
     with alive(model, fused=fused), _signed(model, signs):
         run, leaves = model, dict[str, Tensor](learnable)
-        if nudge:
-            run, leaves = _nudged(model, learnable, nudge)
+        if nudge:  # the model with other parameters, for this call alone
+            seed = int(nudge * 2.0**62) % 2**31  # another draw for every size
+            draw = partial(_drawn, generator=torch.Generator().manual_seed(seed))
+            leaves = {
+                n: (p.detach() * (1 + nudge * draw(p))).requires_grad_()
+                for n, p in learnable.items()
+            }
+            # what is done to the gradient of a parameter is done to that of its stand-in
+            for name, p in learnable.items():
+                for hook in (p._backward_hooks or {}).values():  # has no public name
+                    leaves[name].register_hook(hook)
+            run = lambda *args, **named: functional_call(model, leaves, args, named)
         out = called(model, prepared(model, batch), run=run)
         drawn, targets = partial(_drawn, generator=generator), beside(model, targets)
         if loss is None or targets is None or pull == "random":
@@ -161,22 +171,6 @@ def _explained(model: nn.Module) -> Iterator[None]:
             f"autograd says: {' '.join(str(error).split())[:200]} Correct its forward pass "
             "first."
         ) from error
-
-
-def _nudged(
-    model: nn.Module, learnable: dict[str, nn.Parameter], nudge: float
-) -> tuple[Callable[..., Any], dict[str, Tensor]]:
-    """The model with other parameters, for calls of this function alone."""
-    seed = int(nudge * 2.0**62) % 2**31  # another draw for every size
-    draw = partial(_drawn, generator=torch.Generator().manual_seed(seed))
-    leaves = {
-        n: (p.detach() * (1 + nudge * draw(p))).requires_grad_() for n, p in learnable.items()
-    }
-    # what is done to the gradient of a parameter is done to that of its stand-in
-    for name, p in learnable.items():
-        for hook in (p._backward_hooks or {}).values():  # has no public name
-            leaves[name].register_hook(hook)
-    return lambda *args, **named: functional_call(model, leaves, args, named), leaves
 
 
 @contextmanager

@@ -7,7 +7,6 @@ derivative of the loss by the output. It is `Qᵀ Q` for the matrix Q of the squ
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -199,7 +198,21 @@ def conditioning(scene: Scene) -> Conditioned:
                 f"The adjoints of all layers take {held / 2**30:.1f} GiB on this batch, more than "
                 f"{BYTES / 2**30:.0f}. Pass fewer samples."
             )
-        grads = _pulled(flat, [c.output for c in run.layers])
+        # the gradients of every output's sum, by what each call wrote; None where there is none
+        live = [c.output for c in run.layers if c.output.requires_grad]  # others ran without
+        rows: list[tuple[Tensor | None, ...]] = [(None,) * columns] * len(live)
+        if live and flat.requires_grad:
+            with explaining():
+                per_output = [
+                    torch.autograd.grad(
+                        flat[:, k].sum(), live, retain_graph=k < columns - 1, allow_unused=True
+                    )
+                    for k in range(columns)
+                ]
+            rows = [*zip(*per_output, strict=True)]
+        found = iter(rows)
+        none = (None,) * columns
+        grads = [next(found) if c.output.requires_grad else none for c in run.layers]
     uses, silent = [], {}
     for call, per_output in zip(run.layers, grads, strict=True):
         use = _use(scene, call, per_output)
@@ -207,8 +220,21 @@ def conditioning(scene: Scene) -> Conditioned:
             uses.append(use)
         else:
             silent[call.site] = use
-    groups = _by_weight(uses, run.layers, silent)
-    return Conditioned(tuple(_layer(group, roots) for group in groups), silent)
+    # the uses of each weight, whose curvature they make together; all of them, or none
+    groups: dict[int, list[Use]] = {}
+    for use in uses:
+        groups.setdefault(_weight_of(use.call), []).append(use)
+    whole = []
+    for weight, group in groups.items():
+        everywhere = [c for c in run.layers if _weight_of(c) == weight]
+        missing = [c.site for c in everywhere if c.site in silent]
+        owned = {frozenset(map(id, c.module.parameters(recurse=False))) for c in everywhere}
+        if not missing and len(owned) == 1:
+            whole.append(group)
+            continue
+        other = f"at `{missing[0]}` it is not covered" if missing else "with another bias"
+        silent |= {use.call.site: f"its weight is used elsewhere too, {other}" for use in group}
+    return Conditioned(tuple(_layer(group, roots) for group in whole), silent)
 
 
 def _use(scene: Scene, call: Call, grads: tuple[Tensor | None, ...]) -> "Use | str":
@@ -247,46 +273,10 @@ class Use:
     J: Tensor
 
 
-def _by_weight(uses: list[Use], calls: Sequence[Call], silent: dict[str, str]) -> list[list[Use]]:
-    """The uses of each weight, whose curvature they make together; all of them, or none."""
-    groups: dict[int, list[Use]] = {}
-    for use in uses:
-        groups.setdefault(_weight_of(use.call), []).append(use)
-    whole = []
-    for weight, group in groups.items():
-        everywhere = [c for c in calls if _weight_of(c) == weight]
-        missing = [c.site for c in everywhere if c.site in silent]
-        owned = {frozenset(map(id, c.module.parameters(recurse=False))) for c in everywhere}
-        if not missing and len(owned) == 1:
-            whole.append(group)
-            continue
-        other = f"at `{missing[0]}` it is not covered" if missing else "with another bias"
-        silent |= {use.call.site: f"its weight is used elsewhere too, {other}" for use in group}
-    return whole
-
-
 def _weight_of(call: Call) -> int:
     """Which weight a layer applies; itself where that is a function of several."""
     owned = [p for p in call.module.parameters(recurse=False) if p.ndim > 1]
     return id(owned[0] if len(owned) == 1 else call.module)
-
-
-def _pulled(flat: Tensor, helds: Sequence[Tensor]) -> list[tuple[Tensor | None, ...]]:
-    """The gradients of every output's sum, by what each call wrote; None where there is none."""
-    live = [held for held in helds if held.requires_grad]  # the others ran without gradients
-    count = flat.shape[1]
-    rows: list[tuple[Tensor | None, ...]] = [(None,) * count] * len(live)
-    if live and flat.requires_grad:
-        with explaining():
-            per_output = [
-                torch.autograd.grad(
-                    flat[:, k].sum(), live, retain_graph=k < count - 1, allow_unused=True
-                )
-                for k in range(count)
-            ]
-        rows = [*zip(*per_output, strict=True)]
-    found = iter(rows)
-    return [next(found) if held.requires_grad else (None,) * count for held in helds]
 
 
 def _layer(group: list[Use], roots: Tensor) -> Conditioning:

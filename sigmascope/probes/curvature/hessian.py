@@ -98,7 +98,24 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
         )
     owned = list(parameters.values())
     with differentiable_twice(scene.model):
-        value, product = _taped(scene, kind, owned)
+        product: Product | None = None
+        if kind == "fisher":
+            losses = scene.losses()
+            value = losses.mean()
+            product = _gauss_newton(losses, lambda w: w / scene.count, owned)
+        else:
+            output = scene.output()
+            value = scene.value(output)
+            if kind == "gauss-newton":
+                # products with the second derivative of the loss by the output
+                leaf = output.detach().requires_grad_()
+                (slope,) = torch.autograd.grad(scene.value(leaf), leaf, create_graph=True)
+
+                def second(w: Tensor) -> Tensor:
+                    (found,) = again([slope], [leaf], [w])
+                    return torch.zeros_like(w) if found is None else found
+
+                product = _gauss_newton(output, second, owned)
         if not value.requires_grad:
             raise Refusal("The loss must depend on the parameters, got one that does not.")
         slopes = torch.autograd.grad(value, owned, create_graph=True, allow_unused=True)
@@ -144,18 +161,6 @@ class _Hold:
 Product = Callable[[list[Tensor]], Parts]
 
 
-def _taped(scene: Scene, kind: Kind, owned: list[nn.Parameter]) -> tuple[Tensor, Product | None]:
-    """The loss, and products with its curvature; None where they are those of the gradient."""
-    if kind == "fisher":
-        losses = scene.losses()
-        return losses.mean(), _gauss_newton(losses, lambda w: w / scene.count, owned)
-    output = scene.output()
-    value = scene.value(output)
-    if kind == "hessian":
-        return value, None
-    return value, _gauss_newton(output, _second_derivative(scene, output), owned)
-
-
 def chosen_parameters(model: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Parameter]:
     """The trained parameters, tied ones once; of some layers, those these or their parts use.
 
@@ -194,19 +199,6 @@ def _gauss_newton(
         return torch.autograd.grad(
             outputs, owned, second(pushed), retain_graph=True, allow_unused=True
         )
-
-    return product
-
-
-def _second_derivative(scene: Scene, output: Tensor) -> Callable[[Tensor], Tensor]:
-    """Products with the second derivative of the loss by the output."""
-    f = output.detach().requires_grad_()
-    value = scene.value(f)
-    (slope,) = torch.autograd.grad(value, f, create_graph=True)
-
-    def product(w: Tensor) -> Tensor:
-        (found,) = again([slope], [f], [w])
-        return torch.zeros_like(w) if found is None else found
 
     return product
 

@@ -233,7 +233,25 @@ def mixing(scene: Scene, whole: Whole) -> str:
     if not whole.leaks and all(
         _same(before, _alone(scene, rows, asked), rows, fine) for rows in again
     ):
-        return _branching(scene, before, fine) if asked.numbers else ""
+        if not asked.numbers:
+            return ""
+        # whether samples fare otherwise among those of small, or large, sums or norms
+        parts = [p for t in tensors(scene.batch) if (p := scene.split(t)) is not None and p.numel()]
+        if not parts:
+            return ""
+        # halves of the samples: of the smallest and the largest sums, and norms
+        told = parts[0].detach().flatten(1).double().cpu()
+        orders = [sizes.nan_to_num().argsort() for sizes in (told.sum(1), told.square().sum(1))]
+        size = (scene.count + 1) // 2
+        for rows in (end.sort().values for o in orders for end in (o[:size], o[-size:])):
+            after = _alone(scene, rows)
+            if after is None or after.shape != before[rows].shape:
+                continue
+            if _differ(before[rows], after.cpu(), fine):
+                return (
+                    "the output for a sample changes when other samples of the batch are left out"
+                )
+        return ""
     eps = rounding(before.dtype, ROUNDINGS)
     for ours, others in halves:
         copied = torch.arange(scene.count)
@@ -264,24 +282,6 @@ class NumbersAsked(TorchFunctionMode):
         """Run it, and note what it is."""
         self.numbers |= func in ASKING
         return func(*args, **(kwargs or {}))
-
-
-def _branching(scene: Scene, before: Tensor, tolerance: float) -> str:
-    """Whether samples fare otherwise among those of small, or large, sums or norms."""
-    parts = [p for t in tensors(scene.batch) if (p := scene.split(t)) is not None and p.numel()]
-    if not parts:
-        return ""
-    # halves of the samples: of the smallest and the largest sums, and norms
-    told = parts[0].detach().flatten(1).double().cpu()
-    orders = [sizes.nan_to_num().argsort() for sizes in (told.sum(1), told.square().sum(1))]
-    half = (scene.count + 1) // 2
-    for rows in (end.sort().values for o in orders for end in (o[:half], o[-half:])):
-        after = _alone(scene, rows)
-        if after is None or after.shape != before[rows].shape:
-            continue
-        if _differ(before[rows], after.cpu(), tolerance):
-            return "the output for a sample changes when other samples of the batch are left out"
-    return ""
 
 
 @dataclass(frozen=True, slots=True)

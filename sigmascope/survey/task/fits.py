@@ -157,7 +157,13 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
     if ending is None or needs is None:
         return TaskFit(**known, reach=free)
     start = bounded(ending)
-    if _is_unheard(ending):
+    # whether the output differs within itself, and is the same whatever the last weight writes
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(ending.start.shape, generator=generator).to(ending.start)
+    with torch.no_grad():
+        made = [ending(size * drawn) for size in DRAWS]
+    alone = bool((ending.output == ending.output.flatten()[:1]).all())
+    if all(torch.equal(m, ending.output) for m in made) and not alone:
         return TaskFit(**known, reach=free, unheard=True)
     reach, best = free, None
     if ending.names or math.isfinite(ending.bound):
@@ -166,8 +172,7 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
         reach = max(reach, free)
     alike = ending.start.numel() == output.numel()
     known |= {"reach": reach, "undecided": _undecided(best, labels), "alike": alike}
-    alone = labels is not None and labels.distinct == 1
-    if labels is not None and alone and ending.start.shape[:1] == output.shape[:1]:
+    if labels is not None and labels.distinct == 1 and ending.start.shape[:1] == output.shape[:1]:
         # the least loss where the last weight writes the same for every sample
         even = lambda row: start(row.expand(ending.start.shape))
         starts = [s[:1] for s in tail_starts(ending.start, output, labels)]
@@ -266,16 +271,6 @@ def bounded(ending: Tail) -> Callable[[Tensor], Tensor]:
     if math.isfinite(ending.bound):
         return lambda start: ending(ending.bound * start.tanh())
     return ending
-
-
-def _is_unheard(ending: Tail) -> bool:
-    """Whether the output differs within itself, and is the same whatever the last weight writes."""
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.randn(ending.start.shape, generator=generator).to(ending.start)
-    with torch.no_grad():
-        made = [ending(size * drawn) for size in DRAWS]
-    same = all(torch.equal(m, ending.output) for m in made)
-    return same and not bool((ending.output == ending.output.flatten()[:1]).all())
 
 
 def _loss_of(loss: Loss, output: Tensor, targets: Any) -> float | None:

@@ -422,26 +422,23 @@ class _Trial:
         if self._like.shape[self._dim] < 2 or not linear or not bool(slope.any()):
             return False
         if self._wanted is None:
-            return any(self._weighs(slope, rows) for rows in self._rows())
+            given = self._targets
+            if not isinstance(given, Tensor) or given.shape != self._like.shape:
+                return False
+            # targets that are probabilities, or the logarithms of some
+            values = given.to(self._like)
+            size = -slope.sum(self._dim, keepdim=True)
+            for rows in (values, values.exp()) if given.is_floating_point() else ():
+                even = bool(((rows.sum(self._dim) - 1).abs() < SAME).all())
+                if not even or not bool((rows >= 0).all()):
+                    continue
+                # minus the targets, but for a factor of each row, which is positive
+                gap = (slope + size * rows).abs().max()
+                if bool((size >= 0).all()) and bool(gap <= SAME * slope.abs().max()):
+                    return True
+            return False
         there = slope[self._wanted]
         return not bool(slope[~self._wanted].any()) and bool((there <= 0).all())
-
-    def _rows(self) -> Iterator[Tensor]:
-        """Targets that are probabilities, or the logarithms of some."""
-        given = self._targets
-        if not isinstance(given, Tensor) or given.shape != self._like.shape:
-            return
-        if given.is_floating_point():
-            for rows in (given.to(self._like), given.to(self._like).exp()):
-                sums = rows.sum(self._dim)
-                if bool((rows >= 0).all()) and bool(((sums - 1).abs() < SAME).all()):
-                    yield rows
-
-    def _weighs(self, slope: Tensor, rows: Tensor) -> bool:
-        """Whether a slope is minus the targets, but for a factor of each row, which is positive."""
-        size = -slope.sum(self._dim, keepdim=True)
-        gap = (slope + size * rows).abs().max()
-        return bool((size >= 0).all()) and bool(gap <= SAME * slope.abs().max())
 
     def _alike(self, a: Tensor, b: Tensor) -> bool:
         first, second = self.value(a), self.value(b)
