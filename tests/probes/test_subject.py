@@ -13,7 +13,7 @@ from sigmascope.networks import mlp
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.theory.piecewise_affine import sample_affine
 from sigmascope.theory.symmetry import symmetries_of
-from tests.models_zoo import MODELS, call
+from tests.models_zoo import MODELS, Net, call
 from tests.probes.refusing import Refuses
 
 
@@ -22,15 +22,9 @@ def wide(*shape, seed=0):
     return torch.randn(*shape, generator=g, dtype=torch.float64)
 
 
-class Twice(nn.Module):
+def twice(use):
     """One layer, used in a way that its calls do not tell."""
-
-    def __init__(self, use):
-        super().__init__()
-        self.layer, self.use = nn.Linear(3, 3), use
-
-    def forward(self, x):
-        return self.use(self.layer, x)
+    return Net(lambda m, x: use(m.layer, x), layer=nn.Linear(3, 3))
 
 
 def supervised(net, **more):
@@ -50,7 +44,7 @@ def supervised(net, **more):
     ],
 )
 def test_gradients_of_single_samples_are_left_out_with_a_reason(use, says):
-    subject = supervised(Twice(use))
+    subject = supervised(twice(use))
     assert subject.gradients is None
     assert says in subject.unsplit
 
@@ -98,17 +92,17 @@ def drawn(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
-class Words(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.words, self.first, self.last = nn.Embedding(9, 4), nn.Linear(4, 3), nn.Linear(3, 2)
-
-    def forward(self, ids):
-        return self.last(self.first(self.words(ids)).relu()).mean(1)
+def words():
+    return Net(
+        lambda m, ids: m.last(m.first(m.words(ids)).relu()).mean(1),
+        words=nn.Embedding(9, 4),
+        first=nn.Linear(4, 3),
+        last=nn.Linear(3, 2),
+    )
 
 
 def test_what_layers_read_and_write_by_site():
-    net, ids = Words(), torch.arange(10).view(2, 5) % 9
+    net, ids = words(), torch.arange(10).view(2, 5) % 9
     subject = Subject(net, ids)
     with torch.no_grad():
         h = net.first(net.words(ids))
@@ -178,7 +172,7 @@ def test_a_plain_stack_is_told_from_what_is_none():
     assert Subject(net, x).stack.slope == 0.25
     assert (
         "neither a linear layer nor a convolution"
-        in Subject(Words(), torch.ones(2, 5).long()).stack
+        in Subject(words(), torch.ones(2, 5).long()).stack
     )
     subject = Subject(net, x, drawn(5, 2), F.mse_loss)
     assert [s.units for s in symmetries_of(subject).scalings] == [4]

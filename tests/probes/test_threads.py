@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from sigmascope import probes, survey
 from sigmascope.probes import Subject
+from tests.fingerprints import differences, fingerprint, process
 
 VIEWS = ("representations", "features", "gradients", "setup")
 
@@ -37,9 +38,7 @@ def test_four_threads_agree_with_one_and_leave_the_model_as_found():
     net = model().train()
     batches = [(torch.randn(n, 5, 6), torch.arange(n) % 3) for n in (5, 6, 7, 8)]
     alone = [measured(net, b) for b in batches]
-    before = {k: v.clone() for k, v in net.state_dict().items()}
-    fast = torch.backends.mha.get_fastpath_enabled()
-    state = torch.random.get_rng_state()
+    before, around = fingerprint(model=net), process()
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda b: measured(net, b), [*batches, *batches]))
     for (one, about), (other, told) in zip([*alone, *alone], together, strict=True):
@@ -48,11 +47,8 @@ def test_four_threads_agree_with_one_and_leave_the_model_as_found():
             torch.tensor([r[3] for r in one]), torch.tensor([r[3] for r in other])
         )
         assert about["mode"] == told["mode"] == "training"
-    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
-    assert all(m.training for m in net.modules())
-    assert not any(m._forward_hooks for m in net.modules())
-    assert torch.backends.mha.get_fastpath_enabled() == fast
-    assert torch.equal(torch.random.get_rng_state(), state)
+    assert not differences(before, fingerprint(model=net))
+    assert process() == around
 
 
 def test_a_normaliser_is_not_judged_while_it_is_held_still():

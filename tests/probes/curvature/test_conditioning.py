@@ -12,6 +12,7 @@ from sigmascope.probes import Subject
 from sigmascope.probes.curvature.conditioning import feature_rows, root_rows, square_roots
 from sigmascope.records import Verdict
 from sigmascope.theory.riedi2022 import CurvatureFactors, loss_curvature, neuron_limit
+from tests.fingerprints import differences, fingerprint, process
 from tests.models_zoo import Net
 from tests.sampling import some
 
@@ -117,13 +118,10 @@ def test_eigenvalues_are_those_of_the_double_backward_matrix(kind, loss):
 
 def test_the_model_is_left_as_it_was():
     model, x, y = built("relu", 1)
-    before = {k: v.clone() for k, v in model.state_dict().items()}
-    state = torch.random.get_rng_state()
+    before, around = fingerprint(model=model), process()
     assert Subject(model, x, y, F.cross_entropy).conditioning.found
-    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
-    assert all(p.grad is None for p in model.parameters())
-    assert not any(m._forward_hooks for m in model.modules())
-    assert torch.equal(state, torch.random.get_rng_state())
+    assert not differences(before, fingerprint(model=model))
+    assert process() == around
 
 
 def test_gradient_descent_diverges_above_the_step_limit_and_converges_at_the_rate_below():

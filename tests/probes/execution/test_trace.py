@@ -151,13 +151,8 @@ def by_hand(z):
     return e / e.sum(-1, keepdim=True)
 
 
-class Made(nn.Module):
-    def __init__(self, last, after):
-        super().__init__()
-        self.last, self.after = last, after
-
-    def forward(self, x):
-        return self.after(self.last(x))
+def ending_in(last, after):
+    return Net(lambda m, x: after(m.last(x)), last=last)
 
 
 ENDS = {
@@ -176,7 +171,7 @@ def test_it_gives_what_the_operations_give(end):
     after, closing = ENDS[end]
     g = torch.Generator().manual_seed(0)
     x, z = torch.randn(5, 4, generator=g), torch.randn(5, 3, generator=g)
-    ending = tail(Made(nn.Linear(4, 3), after), x)
+    ending = tail(ending_in(nn.Linear(4, 3), after), x)
     assert ending.closing == closing
     assert torch.equal(ending(ending.start), ending.output)
     assert torch.allclose(ending(z), after(z.clone()))
@@ -191,7 +186,7 @@ def test_it_can_be_differentiated():
 
 
 def test_recurrent_layers_have_a_bound():
-    assert tail(Made(nn.LSTM(4, 3), lambda out: out[0]), torch.ones(2, 2, 4)).bound == 1.0
+    assert tail(ending_in(nn.LSTM(4, 3), lambda out: out[0]), torch.ones(2, 2, 4)).bound == 1.0
     assert tail(nn.Linear(4, 3), torch.ones(2, 4)).bound == float("inf")
 
 
@@ -220,7 +215,7 @@ def test_what_cannot_be_run_again_is_refused():
     with pytest.raises(Refusal, match="run again"):
         tail(Counting(), torch.ones(2, 4))
     with pytest.raises(Refusal, match="seen to meet data"):
-        tail(Made(nn.Linear(4, 3), lambda z: torch.ones(2, 1)), torch.ones(2, 4))
+        tail(ending_in(nn.Linear(4, 3), lambda z: torch.ones(2, 1)), torch.ones(2, 4))
 
 
 def test_what_remembers_other_numbers_is_refused():
@@ -258,7 +253,7 @@ def test_models_are_left_as_found(name):
 @pytest.mark.parametrize(("end", "copies"), [("softmax", 0), ("in place", 1)])
 def test_what_the_last_weight_wrote_is_copied_only_where_it_was_written_into(end, copies):
     wrote = []
-    model = Made(nn.Linear(4, 3), lambda z: ENDS[end][0](wrote.append(z) or z))
+    model = ending_in(nn.Linear(4, 3), lambda z: ENDS[end][0](wrote.append(z) or z))
     nn.init.constant_(model.last.weight, -1.0)  # what is rectified is not all positive
     ending = tail(model, torch.ones(2, 4))
     held = {ending.start.data_ptr(), ending.output.data_ptr()}

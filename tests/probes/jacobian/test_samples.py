@@ -10,7 +10,8 @@ from sigmascope import survey
 from sigmascope.gate import Refusal
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.theory import piecewise_affine
-from tests.models_zoo import MODELS, call, subject_of
+from tests.fingerprints import differences, fingerprint
+from tests.models_zoo import MODELS, Net, call, subject_of
 
 UNREADABLE = {"inplace-residual": "changed in place"}
 
@@ -127,10 +128,16 @@ def test_cosines_equal_those_of_single_backward_passes(kind):
         model, x = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), last), torch.randn(6, 4)
     elif kind == "tokens":
         last = nn.Linear(8, 3)
-        model, x = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), last, Mean(1)), torch.randn(6, 5, 4)
+        model, x = (
+            nn.Sequential(nn.Linear(4, 8), nn.Tanh(), last, mean_over(1)),
+            torch.randn(6, 5, 4),
+        )
     else:
         last = nn.Conv2d(4, 3, 3)
-        model, x = nn.Sequential(nn.Conv2d(2, 4, 1), last, Mean((2, 3))), torch.randn(6, 2, 5, 5)
+        model, x = (
+            nn.Sequential(nn.Conv2d(2, 4, 1), last, mean_over((2, 3))),
+            torch.randn(6, 2, 5, 5),
+        )
     model, x = model.double(), x.double()
     found = Subject(model, x, y, F.cross_entropy).gradients
     expected = slow_cosines(model, last, x, y, F.cross_entropy)
@@ -140,13 +147,8 @@ def test_cosines_equal_those_of_single_backward_passes(kind):
     assert all(p.grad is None for p in model.parameters())
 
 
-class Mean(nn.Module):
-    def __init__(self, dims):
-        super().__init__()
-        self.dims = dims
-
-    def forward(self, x):
-        return x.mean(self.dims)
+def mean_over(dims):
+    return Net(lambda m, x: x.mean(dims))
 
 
 def test_collapsed_network_has_parallel_gradients():
@@ -181,14 +183,9 @@ def test_a_loss_that_does_not_fit_is_refused():
 # Models that mix samples are told from those that do not; single samples are not spoken of.
 
 
-class Mixes(nn.Module):
-    def __init__(self, how):
-        super().__init__()
-        self.a, self.b, self.head = nn.Linear(5, 5), nn.Linear(5, 5), nn.Linear(5, 3)
-        self.how = how
-
-    def forward(self, x):
-        return self.head(self.how(self, x))
+def mixes(how):
+    parts = {"a": nn.Linear(5, 5), "b": nn.Linear(5, 5), "head": nn.Linear(5, 3)}
+    return Net(lambda m, x: m.head(how(m, x)), **parts)
 
 
 WAYS = {
@@ -225,7 +222,7 @@ ASKED = {
 
 def mixed(way, *, seed=0, samples=8):
     torch.manual_seed(seed)
-    return Mixes(WAYS[way]), torch.randn(samples, 5)
+    return mixes(WAYS[way]), torch.randn(samples, 5)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -249,7 +246,7 @@ def test_a_branch_by_a_number_of_all_is_mixing(way, samples):
     """Where any half goes the other way than all do, of the halves that are most unlike."""
     for seed in range(4):
         torch.manual_seed(seed)
-        model = Mixes(lambda m, x: (m.a if BRANCHES[way](x) else m.b)(x))
+        model = mixes(lambda m, x: (m.a if BRANCHES[way](x) else m.b)(x))
         x = torch.randn(samples, 5)
         rows = x.sum(1).argsort(), x.square().sum(1).argsort()
         half = (samples + 1) // 2
@@ -260,7 +257,7 @@ def test_a_branch_by_a_number_of_all_is_mixing(way, samples):
 
 def test_asking_for_numbers_that_decide_nothing_is_not_mixing():
     torch.manual_seed(0)
-    model = Mixes(lambda m, x: m.a(x) if x.sum().isfinite() else m.b(x))
+    model = mixes(lambda m, x: m.a(x) if x.sum().isfinite() else m.b(x))
     assert Subject(model, torch.randn(9, 5)).mixing == ""
 
 
@@ -293,7 +290,7 @@ def test_what_is_asked_of_single_samples_is_refused_by_name(asked, as_users_see_
 
 def test_the_rest_is_measured_and_the_model_left_as_found():
     model, x = mixed("transposed")
-    before = {k: v.clone() for k, v in model.state_dict().items()}
+    before = fingerprint(model=model)
     measured = survey.profile(model, x, targets=torch.arange(8) % 3, loss=F.cross_entropy)
     views = {r.view for r in measured.readings}
     assert {"representations", "weights"} <= views
@@ -301,7 +298,7 @@ def test_the_rest_is_measured_and_the_model_left_as_found():
     why = {s.what: s.why for s in measured.skipped}
     assert "treats every sample by itself" in why["features"]
     assert "treats every sample by itself" in why["gradients"]
-    assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
+    assert not differences(before, fingerprint(model=model))
 
 
 def test_how_much_samples_mix_is_that_of_two_runs():
@@ -322,10 +319,10 @@ def test_how_much_samples_mix_is_that_of_two_runs():
 
 def test_an_output_for_every_pair_compares_samples():
     torch.manual_seed(0)
-    model = Mixes(lambda m, x: m.a(x) @ m.b(x).mT)
+    model = mixes(lambda m, x: m.a(x) @ m.b(x).mT)
     model.head = nn.Identity()
     found = Subject(model, torch.randn(8, 5)).mixed
     assert found is not None
     assert found.compares
-    alone = Mixes(lambda m, x: m.a(x).relu())
+    alone = mixes(lambda m, x: m.a(x).relu())
     assert Subject(alone, torch.randn(8, 5)).mixed is None

@@ -14,29 +14,11 @@ from tests.theory.jacot2023.stacks import stack
 X = torch.rand(6, 4, generator=torch.Generator().manual_seed(0)) + 0.5
 
 
-class Masked(nn.Module):
-    """A ReLU that is written as a product."""
-
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 3)
-
-    def forward(self, x):
-        z = self.a(x)
-        return self.b(z * (z > 0).float())
-
-
-class OffTape(nn.Module):
+def off_tape(through):
     """A ReLU network that the tape knows nothing of, and layers behind it."""
-
-    def __init__(self, through):
-        super().__init__()
-        self.a = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 4))
-        self.b, self.c = nn.Linear(4, 4, bias=False), nn.Linear(4, 3)
-        self.through = through
-
-    def forward(self, x):
-        return self.c(self.b(self.through(self.a(x), x)))
+    a = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 4))
+    run = lambda m, x: m.c(m.b(through(m.a(x), x)))
+    return Net(run, a=a, b=nn.Linear(4, 4, bias=False), c=nn.Linear(4, 3))
 
 
 AFFINE = [
@@ -49,10 +31,11 @@ BENT = [
     nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)),
     nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Linear(3, 2)),
     Net(lambda m, x: m.b(m.a(x) * x), a=nn.Linear(4, 4), b=nn.Linear(4, 3)),
-    Masked(),
-    OffTape(lambda h, x: h.detach()),
-    OffTape(lambda h, x: torch.tensor(h.detach().numpy())),
-    OffTape(lambda h, x: torch.cat([h.detach()[:, :2], x[:, :2]], 1)),
+    # a ReLU that is written as a product
+    Net(lambda m, x: m.b((z := m.a(x)) * (z > 0).float()), a=nn.Linear(4, 4), b=nn.Linear(4, 3)),
+    off_tape(lambda h, x: h.detach()),
+    off_tape(lambda h, x: torch.tensor(h.detach().numpy())),
+    off_tape(lambda h, x: torch.cat([h.detach()[:, :2], x[:, :2]], 1)),
     nn.Sequential(nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 2, 2), nn.MaxPool1d(3), nn.Flatten(),
                   nn.Linear(2, 1)),
 ]  # fmt: skip
@@ -116,13 +99,8 @@ def test_a_stack_of_convolutions_computes_what_the_model_does():
         torch.testing.assert_close(found.at(sample.flatten()).preactivations[-1], out.detach())
 
 
-class Reads(nn.Module):
-    def __init__(self, run):
-        super().__init__()
-        self.a, self.b, self.run = nn.Linear(3, 4), nn.Linear(4, 2), run
-
-    def forward(self, x):
-        return self.run(self, x)
+def reads(run):
+    return Net(run, a=nn.Linear(3, 4), b=nn.Linear(4, 2))
 
 
 NONE = {
@@ -142,7 +120,7 @@ NONE = {
 @pytest.mark.parametrize("name", NONE)
 def test_why_a_model_is_no_stack(name):
     run, says = NONE[name]
-    net = Reads(run).double()
+    net = reads(run).double()
     with torch.no_grad():
         net.a.weight.copy_(drawn(4, 3))
         if name == "infinite":  # below zero, where the activation hides it
@@ -228,7 +206,7 @@ def test_a_model_that_does_not_run_on_other_numbers_says_so():
         assert float(h.detach().max()) < 100
         return net.b(h)
 
-    assert "does not run on other numbers" in Subject(Reads(forward).double(), drawn(6, 3)).stack
+    assert "does not run on other numbers" in Subject(reads(forward).double(), drawn(6, 3)).stack
 
 
 def test_of_two_formats_the_coarsest_tells_how_near_numbers_must_be():
