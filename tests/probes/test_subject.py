@@ -294,3 +294,5 @@ def test_of_samples_in_pieces_one_graph_is_alive_at_a_time():
         _ = subject.adjoints
     assert len(made) >= 6
     assert not any(alive)
+    (whole,) = Subject(model, subject.batch).branches  # sizes are those of all pieces together
+    assert subject.branches[0].strength == pytest.approx(whole.strength, rel=1e-5)
