@@ -182,6 +182,7 @@ def test_targets_are_taken_to_a_model_that_lies_elsewhere():
 
 
 # ------------------------------------------------------------------------------
+# What is read or written, as matrices.
 
 
 def test_images_have_a_row_per_sample_and_a_row_per_pixel():

@@ -86,6 +86,7 @@ def test_what_was_read_is_read_once():
 
 
 # ------------------------------------------------------------------------------
+# What is read of one run that is watched.
 
 
 def drawn(*shape, seed=0):

@@ -107,6 +107,7 @@ def test_samples_may_lie_along_another_dimension():
 
 
 # ------------------------------------------------------------------------------
+# As many samples, and gradients, as memory holds.
 
 
 def subject(samples: int = 8) -> Subject:

@@ -175,6 +175,7 @@ def test_nothing_leaks():
 
 
 # ------------------------------------------------------------------------------
+# Batches cut to what memory allows.
 
 
 def wide(samples: int = 64):

@@ -378,6 +378,7 @@ def test_as_many_outputs_as_are_said_are_differentiated(outputs, few):
 
 
 # ------------------------------------------------------------------------------
+# The square root of the loss, and the rows it multiplies.
 
 
 D = torch.float64

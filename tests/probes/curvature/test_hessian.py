@@ -262,6 +262,7 @@ def test_held_once_for_all_products_are_the_same_and_nothing_is_lost(name, monke
 
 
 # ------------------------------------------------------------------------------
+# Parameters and buffers moved for a while.
 
 
 def test_what_is_moved_comes_back_also_after_an_error():
@@ -294,6 +295,7 @@ def test_what_there_is_not_cannot_be_moved():
 
 
 # ------------------------------------------------------------------------------
+# Finite differences, next to second derivatives by autograd.
 
 
 def test_the_self_check_finds_a_wrong_second_derivative():

@@ -154,6 +154,7 @@ def test_statistics_that_were_seen_are_replayed_call_by_call():
 
 
 # ------------------------------------------------------------------------------
+# What hooks hear, and leave behind.
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
@@ -242,6 +243,7 @@ def test_keywords_and_tuples_are_read():
 
 
 # ------------------------------------------------------------------------------
+# What rounding leaves of a product.
 
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]

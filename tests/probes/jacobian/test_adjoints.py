@@ -35,6 +35,7 @@ def test_singular_values_equal_those_of_the_jacobian(case):
 
 
 # ------------------------------------------------------------------------------
+# Pieces, turns and mixtures give what all at once do.
 
 
 def test_pieces_and_the_whole_give_the_same(monkeypatch):
@@ -129,6 +130,7 @@ def test_a_layer_that_reads_some_of_the_samples_is_silent_and_the_others_are_not
 
 
 # ------------------------------------------------------------------------------
+# Shares of the kernel, layer by layer.
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -103,6 +103,7 @@ def test_every_model_of_the_zoo_is_read_or_refused(name):
 
 
 # ------------------------------------------------------------------------------
+# Gradients of single samples in the last layer, one backward pass at a time.
 
 
 def slow_cosines(model, last, x, y, loss):

@@ -329,6 +329,7 @@ def test_a_model_that_refuses_other_numbers_has_no_pairs():
 
 
 # ------------------------------------------------------------------------------
+# Everything that a stack knows at an input is that of autograd.
 
 
 def run(net, x, upto=None):

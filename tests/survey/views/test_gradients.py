@@ -101,6 +101,7 @@ def test_equal_rows_tell_nothing():
 
 
 # ------------------------------------------------------------------------------
+# One run forward and back in the model's own modes.
 
 
 @pytest.mark.parametrize("layout", ["strided", "sparse"])
