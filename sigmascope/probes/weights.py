@@ -179,7 +179,13 @@ def weights(model: nn.Module) -> Iterator[Weight]:
     """
     seen: dict[int, Tensor] = {}  # the tensors themselves, so that no id is used again
     for name, module in layers(model).items():
-        for part, tensor in _tensors(module):
+        # a layer's own tensors by attribute, as it applies them
+        fused = isinstance(module, nn.MultiheadAttention | nn.RNNBase)
+        own: list[tuple[str, Tensor]] = [*module.named_parameters(recurse=fused)]
+        parametrised = getattr(module, "parametrizations", None)
+        if not fused and isinstance(parametrised, nn.ModuleDict):
+            own = [*((key, getattr(module, key)) for key in parametrised), *own]
+        for part, tensor in own:
             if tensor.ndim >= 2 and tensor.is_floating_point() and id(tensor) not in seen:
                 seen[id(tensor)] = tensor
                 yield from _parts(module, ".".join(filter(None, (name, part))), plain(tensor))
@@ -223,17 +229,6 @@ def operator(module: nn.Module, *, site: str, size: tuple[int, ...]) -> Weight |
     count, out, inner = matrix.shape
     words = f"periodic {'x'.join(map(str, grid))} grid"
     return Weight(site, "operator", matrix, (count * out, count * inner), words)
-
-
-def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """A layer's own tensors by attribute, as it applies them."""
-    if isinstance(module, nn.MultiheadAttention | nn.RNNBase):
-        yield from module.named_parameters()
-        return
-    parametrised = getattr(module, "parametrizations", None)
-    if isinstance(parametrised, nn.ModuleDict):
-        yield from ((key, getattr(module, key)) for key in parametrised)
-    yield from module.named_parameters(recurse=False)
 
 
 def _parts(module: nn.Module, site: str, tensor: Tensor) -> Iterator[Weight]:

@@ -8,7 +8,7 @@ Features are asked for by one gradient, whose zeros are proposals that an exchan
 places of ids by a mask of the same shape.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +95,16 @@ def unread_inputs(
                 mixed = torch.where(idle, rows.roll(1, 0), rows).movedim(0, batch_dim)
                 if bool(idle.any()) and not matters({id(t): mixed}):
                     found.append(UnreadInput(name, float(idle.sum() / varying.sum())))
-        for (name, t), (by, mask) in _masked(own, parts):
+        # rows of ids beside what may be a mask of their places
+        is_mask = lambda m: bool(((m == 0) | (m == 1)).all())
+        ids = [(k, t) for k, t in own if t.ndim == 2 and not t.is_floating_point()]
+        masked = [
+            (name, t, by, m)
+            for name, t in ids
+            for by, m in parts
+            if t.dtype != torch.bool and m is not t and m.shape == t.shape and is_mask(m)
+        ]
+        for name, t, by, mask in masked:
             for places in (mask != 0, mask == 0):
                 hidden = bool(places.any()) and not bool(places.all())
                 swapped = torch.where(places, t.roll(1, batch_dim), t)
@@ -145,17 +154,6 @@ def read_filling(model: nn.Module, batch: Batch, layer: nn.RNNBase) -> float:
         before = _values(model, batch) if shares else after
     same = all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     return 0.0 if same else max(shares, default=0.0)
-
-
-def _masked(
-    own: Sequence[tuple[str, Tensor]], parts: Sequence[tuple[str, Tensor]]
-) -> Iterator[tuple[tuple[str, Tensor], tuple[str, Tensor]]]:
-    """Rows of ids beside what may be a mask of their places."""
-    is_mask = lambda m: bool(((m == 0) | (m == 1)).all())
-    for name, t in own:
-        if t.ndim == 2 and not t.is_floating_point() and t.dtype != torch.bool:
-            alike = ((k, m) for k, m in parts if m is not t and m.shape == t.shape and is_mask(m))
-            yield from (((name, t), pair) for pair in alike)
 
 
 def _content(t: Tensor, places: Tensor) -> float:

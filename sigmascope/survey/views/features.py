@@ -15,7 +15,7 @@ from sigmascope.linalg import stacks
 from sigmascope.linalg.krylov import trace_of_forms
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import module_name
-from sigmascope.probes.jacobian import Adjoint, Sweep
+from sigmascope.probes.jacobian import Sweep
 from sigmascope.records import Estimate, Item, Reading, Skipped
 from sigmascope.survey.views.base import ProfileView
 
@@ -50,35 +50,28 @@ def feature_items(subject: Subject) -> Iterator[Item]:
         value, low, high = (max(e, 0.0) ** 0.5 for e in (size.value, size.low, size.high))
         yield Reading(site, q.ADJOINT_NORM, Estimate(value, low, high, size.how, size.risk), view)
         there = sigma[sigma[:, 0] > 0]
-        if len(there):
-            yield from _dimensions(site, adjoint, swept, there)
-        else:
+        if not len(there):
             yield Skipped(site, q.ADJOINT_RANK, "the derivative is exactly zero for every sample")
+            continue
+        # rank and volume, of the singular values of the samples whose derivative is not zero
+        samples, outputs = adjoint.norm_sq.shape
+        shape = (outputs, adjoint.width)
+        some = "" if len(there) == samples else " that are not zero"
+        how = f"mean over {len(there)} samples{some}" + (f", {_of(swept)}" if _of(swept) else "")
+        ends = _ends(there, shape, swept.rounding)
+        counts = stacks.rank_counts(ends, shape)
+        risk = 0.0
+        if swept.whole and bool((counts[0] < counts[1]).any()) and swept.rounding > SINGLE:
+            why = "its smallest singular values are no larger than what half precision rounds off"
+            yield Skipped(site, q.ADJOINT_LOG_PSEUDO_DETERMINANT, why)
+        elif swept.whole:
+            volume = _mean(stacks.log_volumes(ends, counts), len(there), how)
+            yield Reading(site, q.ADJOINT_LOG_PSEUDO_DETERMINANT, volume, view)
+        if not swept.whole:
+            counts, risk = _least_ranks(ends, counts[1], adjoint.width, swept)
+        rank = _mean(counts, samples, how, risk=risk)  # of those that are zero it is zero
+        yield Reading(site, q.ADJOINT_RANK, rank, view)
     yield from _tangent_kernel(subject)
-
-
-def _dimensions(
-    site: str, adjoint: Adjoint, swept: Sweep, there: Float64[Tensor, "m r"]
-) -> Iterator[Item]:
-    """Rank and volume, of the singular values of the samples whose derivative is not zero."""
-    view: q.View = "features"
-    samples, outputs = adjoint.norm_sq.shape
-    shape = (outputs, adjoint.width)
-    some = "" if len(there) == samples else " that are not zero"
-    how = f"mean over {len(there)} samples{some}" + (f", {_of(swept)}" if _of(swept) else "")
-    ends = _ends(there, shape, swept.rounding)
-    counts = stacks.rank_counts(ends, shape)
-    risk = 0.0
-    if swept.whole and bool((counts[0] < counts[1]).any()) and swept.rounding > SINGLE:
-        why = "its smallest singular values are no larger than what half precision rounds off"
-        yield Skipped(site, q.ADJOINT_LOG_PSEUDO_DETERMINANT, why)
-    elif swept.whole:
-        volume = _mean(stacks.log_volumes(ends, counts), len(there), how)
-        yield Reading(site, q.ADJOINT_LOG_PSEUDO_DETERMINANT, volume, view)
-    if not swept.whole:
-        counts, risk = _least_ranks(ends, counts[1], adjoint.width, swept)
-    rank = _mean(counts, samples, how, risk=risk)  # of those that are zero it is zero
-    yield Reading(site, q.ADJOINT_RANK, rank, view)
 
 
 def _least_ranks(
