@@ -106,7 +106,8 @@ def prepared(model: nn.Module, batch: Batch) -> Batch:
     for tensor in tensors(batch):
         require_dense(tensor, "`batch`")
     # what was made in inference mode takes no gradient, but a copy of it does
-    batch = mapped(batch, lambda t: t.clone() if t.is_inference() else t)
+    if any(t.is_inference() for t in tensors(batch)):
+        batch = mapped(batch, Tensor.clone)
     like = _like(model)
     if like is None:
         return batch

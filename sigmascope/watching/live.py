@@ -523,8 +523,8 @@ class _Handler(BaseHTTPRequestHandler):
         if len(self.path) > LONGEST:
             self._send(HTTPStatus.REQUEST_URI_TOO_LONG, "text/plain", "Too long.")
             return
-        asked = urlsplit(self.path)
         try:
+            asked = urlsplit(self.path)  # which refuses some addresses
             found = self._answer(asked.path, dict(parse_qsl(asked.query)))
         except (KeyError, ValueError, IndexError):
             self._send(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here.")
