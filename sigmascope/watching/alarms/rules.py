@@ -1,13 +1,18 @@
-"""Every alarm, listed by hand, with the thresholds that were measured (docs/watching.md)."""
+"""Every alarm, listed by hand, with the thresholds that were measured (docs/watching.md).
 
+And which of them are in force.
+"""
+
+import logging
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from sigmascope import quantities as q
-from sigmascope.records import Kind, Severity
+from sigmascope.records import Estimate, Finding, Kind, Reading, Severity
 from sigmascope.watching.alarms.tracks import TINY, YOUNG, Track, Tracks
-from sigmascope.watching.sinks import LOSS, OPTIMIZER, WHOLE
+from sigmascope.watching.sinks import LOSS, OPTIMIZER, OVER, WHOLE, Column
 
 # ------------------------------------------------------------------------------
 # What a rule says of a look.
@@ -124,7 +129,17 @@ class Deviation(AlarmRule):
             return UNSURE
         count = sum(each[0] >= 1 for each in known)
         others = f" (and at {count - 1} other places)" if count > 1 else ""
-        says = f"{site}: {self._says(track)}{others}."
+        assert track.last is not None
+        apart = abs(track.last - track.level), abs(track.last - track.first)
+        logs = track.kind == "log"
+        times, from_first = (
+            f"{math.exp(min(a, 700.0)):.2g}" if logs else f"{a:.2g}" for a in apart
+        )
+        words = self.words.format(
+            value=f"{track.value:.2g}", times=times, first=f"{track.at_first:.2g}",
+            from_first=from_first,
+        )  # fmt: skip
+        says = f"{site}: {words}{others}."
         return Sign(True, False, site, says, ((self.quantity, site, form),))
 
     def _far(self, track: Track) -> float:
@@ -143,18 +158,6 @@ class Deviation(AlarmRule):
             near = value > 0.8 * beyond if self.up else value < 1.25 * beyond
             found.append(0.9 if near else 0.0)
         return min(found)
-
-    def _says(self, track: Track) -> str:
-        assert track.last is not None
-        apart = abs(track.last - track.level), abs(track.last - track.first)
-        logs = track.kind == "log"
-        times, from_first = (
-            f"{math.exp(min(a, 700.0)):.2g}" if logs else f"{a:.2g}" for a in apart
-        )
-        return self.words.format(
-            value=f"{track.value:.2g}", times=times, first=f"{track.at_first:.2g}",
-            from_first=from_first,
-        )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------
@@ -362,8 +365,10 @@ class AtOdds(AlarmRule):
         }  # fmt: skip
         if not known:
             return None
-        far = {s: min(abs(u) / LOPSIDED, abs(m) / SHIFTED) if u * m > 0 and _by_decay(m, d) else 0
-               for s, (u, m, d) in known.items()}  # fmt: skip
+        # decay explains how a balance has moved, within a factor of two
+        decays = {s: m * d > 0 and 0.5 <= d / m <= 2 for s, (_, m, d) in known.items()}
+        far = {s: min(abs(u) / LOPSIDED, abs(m) / SHIFTED) if u * m > 0 and decays[s] else 0
+               for s, (u, m, _) in known.items()}  # fmt: skip
         site = max(far, key=far.__getitem__)
         if far[site] < 1:
             return CALM if far[site] < CALMEST else UNSURE
@@ -400,11 +405,6 @@ class Settled(AlarmRule):
             "first; no layer's number has changed by a tenth in its last readings."
         )
         return Sign(True, False, site, says, ((q.CENTRED_PARTICIPATION_RATIO, site, ""),))
-
-
-def _by_decay(moved: float, decayed: float) -> bool:
-    """Whether decay explains how a balance has moved, within a factor of two."""
-    return moved * decayed > 0 and 0.5 <= decayed / moved <= 2
 
 
 def _blamed(tracks: Tracks, after: int, *more: str) -> tuple[str, str, tuple[Shown, ...]]:
@@ -659,3 +659,131 @@ RULES: tuple[AlarmRule, ...] = (
 )  # fmt: skip
 KINDS = tuple(Kind(rule.name, rule.speaks, rule.source) for rule in RULES)
 ALARMS = tuple(kind.name for kind in KINDS)
+
+
+# ------------------------------------------------------------------------------
+# Which alarms are in force: each needs some looks to begin and some calm ones to end.
+#
+# A rule says at every look how sure it is. An alarm begins when a rule was sure for as many looks
+# as it asks for, and ends when it was calm for as many; what lies between changes nothing.
+
+
+LOG = logging.getLogger("sigmascope")
+
+
+@dataclass(slots=True)
+class _Bell:
+    """What has become of one rule."""
+
+    sure: int = 0
+    calm: int = 0
+    rung: Finding | None = None
+    since: int = 0
+
+
+class Alarms:
+    """Hears every look and sounds alarms.
+
+    Args:
+        rules: All of them if not given.
+
+    Attributes:
+        waiting: Whether a rule was sure at the last look and wants to be so once more.
+        struck: Whether the loss or the rate has left what is usual in what was heard last.
+    """
+
+    def __init__(self, rules: Sequence[AlarmRule] = RULES) -> None:
+        self.struck = self.waiting = False
+        self._rules = rules
+        self._tracks = Tracks()
+        self._bells = {rule: _Bell() for rule in rules}
+
+    @property
+    def in_force(self) -> tuple[Finding, ...]:
+        """Those that have begun and not ended."""
+        return tuple(b.rung for b in self._bells.values() if b.rung)
+
+    def hear(self, rates: Sequence[float], losses: Sequence[float], apart: int = 1) -> bool:
+        """Take the learning rates and the losses of some steps.
+
+        Args:
+            rates: Of each of them.
+            losses: Of one in so many.
+            apart: In how many.
+
+        Returns:
+            Whether a look is worth its price now.
+        """
+        rate, loss = self._tracks.rate, self._tracks.loss
+        before, hints = (rate.jumped, rate.dropped), False
+        drifted, calm = loss.drifts, loss.excess <= 1
+        for each in rates:
+            rate.add(each)
+        for each in losses:
+            loss.add(each, apart)
+            hints |= loss.hints
+        self.struck = (
+            (rate.jumped, rate.dropped) != before
+            or (calm and loss.excess > 1)
+            or (loss.drifts and not drifted)
+        )
+        return hints or self.struck
+
+    def glance(self, step: int, column: Column) -> None:
+        """Take what was read between looks: what is usual is learnt from it, and nothing rings."""
+        self._tracks.add(step, [column])
+
+    @property
+    def bounds(self) -> tuple[float, float, float]:
+        """A loss at or above which, and rates below and above which, are to be heard at once."""
+        return self._tracks.loss.top, *self._tracks.rate.usual
+
+    def look(self, step: int, columns: Sequence[Column]) -> list[Finding]:
+        """Take what a look has read.
+
+        Args:
+            step: Of the look.
+            columns: What was read.
+
+        Returns:
+            Alarms that begin, and for each that ends a note.
+        """
+        self._tracks.add(step, columns)
+        read = {c.quantity for c in columns}
+        found, self.waiting = list[Finding](), False
+        for rule in self._rules:
+            sign = rule.look(step, self._tracks) if read & rule.reads else None
+            bell = self._bells[rule]
+            if sign is None:
+                continue
+            if sign.sure:
+                bell.sure, bell.calm = bell.sure + 1, 0
+                if not bell.rung and bell.sure >= rule.patience:
+                    evidence = tuple(
+                        Reading(
+                            site, name, Estimate.exactly(t.value, how="as trained"), q.WATCH, form
+                        )
+                        for name, site, form in sign.shown
+                        if (t := self._tracks.one(name, site, form)) and t.last is not None
+                    )
+                    words = evidence, sign.says, rule.source, rule.remedies
+                    bell.rung = Finding(rule.name, sign.site, rule.severity, *words)
+                    bell.since = step
+                    found.append(bell.rung)
+                self.waiting |= not bell.rung
+            elif sign.calm:
+                bell.sure, bell.calm = 0, bell.calm + 1
+                if bell.rung and bell.calm >= rule.rest:
+                    ended, bell.rung = bell.rung, None
+                    began = f"what began at step {bell.since} at {ended.site}"
+                    says = f"Over at step {step}: {began} is as usual again."
+                    name = ended.name + OVER
+                    found.append(
+                        replace(
+                            ended, name=name, severity="note", evidence=(), says=says, remedies=()
+                        )
+                    )
+        for alarm in found:
+            level = logging.INFO if alarm.name.endswith(OVER) else logging.WARNING
+            LOG.log(level, "step %d: %s: %s", step, alarm.name, alarm.says)
+        return found
