@@ -182,8 +182,8 @@ class Attention(Probe):
 
     def _listen(self) -> None:
         for name, module in (("", self._model), *self._inner.items()):
-            self._handles.append(module.register_forward_pre_hook(_Enter(self, name, module)))
-            leave = _Leave(self, name, module)
+            enter, leave = (_Border(self, t, name, module) for t in (self.enter, self.leave))
+            self._handles.append(module.register_forward_pre_hook(enter))
             self._handles.append(module.register_forward_hook(leave, always_call=True))
 
     def agree(self) -> Sharing:
@@ -298,11 +298,13 @@ def _place(module: nn.Module) -> tuple[int, int]:
     return 0, 1
 
 
-class _Enter:
-    """A hook of one module; in copies of it and in files it does nothing."""
+class _Border:
+    """A hook where one module's pass begins or ends; in copies and in files it does nothing."""
 
-    def __init__(self, probe: Attention, name: str, module: nn.Module) -> None:
-        self._probe, self._name, self._module = probe, name, module
+    def __init__(
+        self, probe: Attention, tell: Callable[[str], None], name: str, module: nn.Module
+    ) -> None:
+        self._probe, self._tell, self._name, self._module = probe, tell, name, module
 
     def __call__(self, module: nn.Module, *_: Any) -> None:
         if torch.compiler.is_compiling():
@@ -310,18 +312,10 @@ class _Enter:
         elif module is self._module and (
             _inside() if self._probe.inside else hears(by=self._probe)
         ):
-            self._tell()
-
-    def _tell(self) -> None:
-        self._probe.enter(self._name)
+            self._tell(self._name)
 
     def __deepcopy__(self, memo: Any) -> Any:
         return silent()
 
     def __reduce__(self) -> Any:
         return made_silent()
-
-
-class _Leave(_Enter):
-    def _tell(self) -> None:
-        self._probe.leave(self._name)

@@ -74,7 +74,17 @@ class Balances(Probe):
 
     def __init__(self, model: nn.Module, places: Sequence[Place], processes: Processes) -> None:
         self._processes = processes
-        self._pairs = [] if is_sharded(model) else [*_candidates(places)]
+        self._pairs: list[_Pair] = []
+        # neighbours of fitting shapes whose weights decay at different speeds
+        for below, above in pairwise(() if is_sharded(model) else places):
+            lower, upper = _matrix(below), _matrix(above)
+            if lower is None or upper is None or below.optimizer is not above.optimizer:
+                continue
+            pair = _Pair(f"{below.site} ~ {above.site}", below.parameters, upper, below.optimizer)
+            if upper.shape[1] % lower.shape[0] == 0 and (decays := _decays(pair)) is not None:
+                mine, others = decays[id(lower)], decays[id(upper)]
+                if abs(mine - others) > ALIKE * max(mine, others):
+                    self._pairs.append(pair)
 
     def __len__(self) -> int:
         """Pairs that may be read."""
@@ -119,19 +129,6 @@ class Balances(Probe):
         if rows:
             for name, values in zip(NAMES, zip(*rows, strict=True), strict=True):
                 yield Column(name, sites, values, 1e-5)
-
-
-def _candidates(places: Sequence[Place]) -> Iterator[_Pair]:
-    """Neighbours of fitting shapes whose weights decay at different speeds."""
-    for below, above in pairwise(places):
-        lower, upper = _matrix(below), _matrix(above)
-        if lower is None or upper is None or below.optimizer is not above.optimizer:
-            continue
-        pair = _Pair(f"{below.site} ~ {above.site}", below.parameters, upper, below.optimizer)
-        if upper.shape[1] % lower.shape[0] == 0 and (decays := _decays(pair)) is not None:
-            mine, others = decays[id(lower)], decays[id(upper)]
-            if abs(mine - others) > ALIKE * max(mine, others):
-                yield pair
 
 
 def _matrix(place: Place) -> nn.Parameter | None:

@@ -52,7 +52,17 @@ class Squares:
         self._copies = torch.tensor([float(p.copies) for p in parts], dtype=torch.float64)
         kind = sharded_kind()
         self.sharded = kind is not None and any(isinstance(p, kind) for p in self.parameters)
-        self._groups = {o: self._grouped(o) for o in {p.optimizer for p in places}}
+        self._groups: dict[Optimizer, list[_Group]] = {}
+        for optimizer in {p.optimizer for p in places}:
+            owned = (place.parameters for place in places if place.optimizer is optimizer)
+            mine = {id(p) for own in owned for p in own}
+            groups: dict[tuple[torch.dtype, torch.dtype], list[int]] = {}
+            for i, p in enumerate(self.parameters):
+                if id(p) in mine and self.sizes[i]:
+                    groups.setdefault((_summing(p, self.sizes[i]), p.dtype), []).append(i)
+            self._groups[optimizer] = [
+                _Group(at, wide, wide == own) for (wide, own), at in groups.items()
+            ]
         self.error = max((_error(t.tensor) for t in parts), default=0.0)
 
     def empty(self) -> Tensor:
@@ -94,15 +104,6 @@ class Squares:
     def of(self, optimizer: Optimizer) -> list[int]:
         """The numbers of an optimizer's parameters."""
         return [i for group in self._groups.get(optimizer, ()) for i in group.at]
-
-    def _grouped(self, optimizer: Optimizer) -> list[_Group]:
-        mine = {id(p) for place in self.places if place.optimizer is optimizer
-                for p in place.parameters}  # fmt: skip
-        groups: dict[tuple[torch.dtype, torch.dtype], list[int]] = {}
-        for i, p in enumerate(self.parameters):
-            if id(p) in mine and self.sizes[i]:
-                groups.setdefault((_summing(p, self.sizes[i]), p.dtype), []).append(i)
-        return [_Group(at, wide, wide == own) for (wide, own), at in groups.items()]
 
 
 def _norms(tensors: list[Tensor], group: _Group) -> Tensor:
@@ -238,7 +239,12 @@ class Updates(Probe):
 
     def before(self, optimizer: Optimizer) -> None:
         turn = self._turns[self._turn % len(self._turns)]
-        at = [i for i in self._squares.of(optimizer) if i in turn and self._trains(i)]
+        p = self._squares.parameters
+        at = [  # a step may change it: what is frozen for now does not stop by itself
+            i
+            for i in self._squares.of(optimizer)
+            if i in turn and (p[i].requires_grad or p[i].grad is not None)
+        ]
         now = [self._held(i) for i in at]
         for i, held in zip(at, now, strict=True):
             if i not in self._copies:
@@ -277,11 +283,6 @@ class Updates(Probe):
     def close(self) -> None:
         self._before.clear()
         self._copies.clear()
-
-    def _trains(self, i: int) -> bool:
-        """Whether a step may change it: what is frozen for now does not stop by itself."""
-        parameter = self._squares.parameters[i]
-        return parameter.requires_grad or parameter.grad is not None
 
     def _held(self, i: int) -> Tensor:
         parameter: nn.Parameter = self._squares.parameters[i]

@@ -11,7 +11,6 @@ from torch.optim import SGD, Adam, NAdam, Optimizer
 from sigmascope import quantities as q
 from sigmascope.linalg.krylov import Operator
 from sigmascope.probes import Subject
-from sigmascope.probes.curvature import Curvature
 from sigmascope.records import Estimate
 from sigmascope.watching.parameters import Place
 from sigmascope.watching.probes.base import Found, Probe, nothing
@@ -124,43 +123,44 @@ class Sharpness(Probe):
         probe = self._probe
         subject = Subject(self._model, probe.batch, targets=probe.targets, loss=probe.loss)
         curved = subject.curvature("hessian")
+        found: list[Found] = []
         with curved.held():
-            self._found = list(self._of(curved))
+            parameters = dict(self._model.named_parameters())
+            at, spans = 0, {}
+            for name in curved.parameters:
+                size = parameters[name].numel()
+                spans[name] = slice(at, at + size)
+                at += size
+            sites = [WHOLE, self._places[self._turn % len(self._places)].site]
+            optimizers: dict[Optimizer, None] = {p.optimizer: None for p in self._places}
+            applied = {
+                id(p): rate_of(optimizer, group, p)
+                for optimizer in optimizers
+                for group in optimizer.param_groups
+                for p in group["params"]
+            }
+            rates = {key: rate for key, rate in applied.items() if rate is not None}
+            for site in dict.fromkeys(sites):
+                mine = {n for n in spans if site in (WHOLE, n.rpartition(".")[0] or WHOLE)}
+                chosen = {n: rates.get(id(parameters[n])) for n in mine}
+                if mine and all(r is not None for r in chosen.values()):
+                    scale = _scale(curved.operator.shape[1], spans, chosen)
+                    borne = min(r.borne for r in chosen.values() if r is not None)
+                    value = self._leading(curved.operator, scale, f"{site} scaled")
+                    ratio = Estimate(value / borne, value / borne, float("inf"), _how())
+                    found.append(Column.of(q.RATE_TIMES_SHARPNESS, [(site, ratio)]))
+                flat = _scale(curved.operator.shape[1], spans, dict.fromkeys(mine))
+                value = self._leading(curved.operator, flat, site)
+                found.append(
+                    Column.of(q.SHARPNESS, [(site, Estimate(value, value, float("inf"), _how()))])
+                )
+        self._found = found
         self._turn += 1
         return nothing()
 
     def read(self, total: Tensor) -> Iterator[Found]:
         found, self._found = self._found, []
         yield from found
-
-    def _of(self, curved: Curvature) -> Iterator[Found]:
-        parameters = dict(self._model.named_parameters())
-        at, spans = 0, {}
-        for name in curved.parameters:
-            size = parameters[name].numel()
-            spans[name] = slice(at, at + size)
-            at += size
-        sites = [WHOLE, self._places[self._turn % len(self._places)].site]
-        optimizers: dict[Optimizer, None] = {p.optimizer: None for p in self._places}
-        found = {
-            id(p): rate_of(optimizer, group, p)
-            for optimizer in optimizers
-            for group in optimizer.param_groups
-            for p in group["params"]
-        }
-        rates = {key: rate for key, rate in found.items() if rate is not None}
-        for site in dict.fromkeys(sites):
-            mine = {n for n in spans if site in (WHOLE, n.rpartition(".")[0] or WHOLE)}
-            chosen = {n: rates.get(id(parameters[n])) for n in mine}
-            if mine and all(r is not None for r in chosen.values()):
-                scale = _scale(curved.operator.shape[1], spans, chosen)
-                borne = min(r.borne for r in chosen.values() if r is not None)
-                value = self._leading(curved.operator, scale, f"{site} scaled")
-                ratio = Estimate(value / borne, value / borne, float("inf"), _how())
-                yield Column.of(q.RATE_TIMES_SHARPNESS, [(site, ratio)])
-            flat = _scale(curved.operator.shape[1], spans, dict.fromkeys(mine))
-            value = self._leading(curved.operator, flat, site)
-            yield Column.of(q.SHARPNESS, [(site, Estimate(value, value, float("inf"), _how()))])
 
     def _leading(self, operator: Operator, scale: Tensor, key: str) -> float:
         """The largest Ritz value of some Krylov steps from the vector of the turn before."""

@@ -55,7 +55,12 @@ class Shards:
             weight: A `DTensor`; dimensions behind the second count as columns.
             processes: Those that hold the shards.
         """
-        held: Any = _cut_one_way(weight)
+        from torch.distributed.tensor import Replicate
+
+        held: Any = weight
+        if len({p.dim for p in held.placements if is_cut(p)}) > 1:  # whole rows of such a one
+            whole = [Replicate() if is_cut(p) and p.dim > 0 else p for p in held.placements]
+            held = held.redistribute(placements=whole)
         by_columns = any(is_cut(p) and p.dim > 0 for p in held.placements)
         mine = part(held, processes)
         m, n = weight.shape[0], weight.numel() // max(weight.shape[0], 1)
@@ -110,19 +115,6 @@ class Shards:
         moments = Moments(m, torch.zeros(n, dtype=total.dtype), total.view(n, n))
         found = moments.spectrum(centred=False)
         return Spectrum(found.sigma, shape, "gram of shards", found.low, found.high)
-
-
-def _cut_one_way(weight: Tensor) -> Tensor:
-    """Whole rows, where a weight is cut by rows and by columns."""
-    from torch.distributed.tensor import DTensor, Replicate
-
-    assert isinstance(weight, DTensor)
-    held: Any = weight
-    dims = {p.dim for p in held.placements if is_cut(p)}
-    if len(dims) < 2:
-        return weight
-    whole = [Replicate() if is_cut(p) and p.dim > 0 else p for p in held.placements]
-    return weight.redistribute(placements=whole)
 
 
 FULL = 768  # of the smaller side: above it the leading values are taken
