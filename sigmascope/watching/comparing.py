@@ -246,9 +246,6 @@ def alarm_spans(findings: Iterable[Row[Finding]]) -> tuple[AlarmSpan, ...]:
 # Where two runs part: which step, which layers, which quantity.
 
 
-Common = Mapping[Key, tuple[Trajectory, Trajectory, bool]]
-
-
 @dataclass(frozen=True, slots=True)
 class Parted:
     """One quantity at one place, which two runs no longer agree on.
@@ -368,10 +365,30 @@ def part(first: Run, second: Run) -> Parting:
     apart = [key for key in {*a} ^ {*b} if key.site in sites[0] & sites[1]]
     one, other = ({w.name: w.value for w in run.about()} for run in (first, second))
     unlike = (name for name in {**one, **other} if one.get(name) != other.get(name))
+
+    # up to which step all is the same to the last bit, where it first is not, and what differs
+    shared: set[int] = set()
+    differing: dict[int, list[Key]] = {}
+    for key, (x, y, interpolated) in common.items():
+        if interpolated or key.form == MEANS:  # which losses are in a mean goes by the clock
+            continue
+        shared.update(map(int, x.steps))
+        different = (x.numbers != y.numbers).any(axis=0)
+        if different.any():
+            differing.setdefault(int(x.steps[different.argmax()]), []).append(key)
+    differs_at = min(differing, default=None)
+    same = [step for step in shared if differs_at is None or step < differs_at]
+
+    # alarms that only one of them raised
+    spans = [alarm_spans(run.findings()) for run in (first, second)]
+    name = lambda span: (span.finding.name, span.finding.site)
+    raised = [{*map(name, each)} for each in spans]
     return Parting(
         runs=(str(first.path), str(second.path)),
         steps=(_last(a), _last(b)),
-        **_bits(common),
+        same_until=max(same, default=None),
+        differs_at=differs_at,
+        differing=() if differs_at is None else tuple(differing[differs_at]),
         parted=tuple(sorted(filter(None, found), key=lambda p: (p.step, p.seen, -p.times))),
         window=WINDOW,
         limit=limit(WINDOW, tests) if tests else math.inf,
@@ -381,7 +398,10 @@ def part(first: Run, second: Run) -> Parting:
         only=only,
         unmatched=len(apart),
         settings=tuple(Setting(name, one.get(name), other.get(name)) for name in unlike),
-        alarms=_alarms(first, second),
+        alarms=(
+            tuple(s for s in spans[0] if name(s) not in raised[1]),
+            tuple(s for s in spans[1] if name(s) not in raised[0]),
+        ),
         losses=(_loss(a)[0], _loss(b)[0]),
         loss_steps=(_loss(a)[1], _loss(b)[1]),
     )
@@ -404,23 +424,6 @@ def _loss(run: Mapping[Key, Trajectory]) -> tuple[Estimate | None, int | None]:
     return last.estimate(-1), int(last.steps[-1])
 
 
-def _bits(common: Common) -> dict[str, Any]:
-    """Up to which step all is the same, where it first is not, and what differs there."""
-    shared: set[int] = set()
-    differing: dict[int, list[Key]] = {}
-    for key, (x, y, interpolated) in common.items():
-        if interpolated or key.form == MEANS:  # which losses are in a mean goes by the clock
-            continue
-        shared.update(map(int, x.steps))
-        unlike = (x.numbers != y.numbers).any(axis=0)
-        if unlike.any():
-            differing.setdefault(int(x.steps[unlike.argmax()]), []).append(key)
-    at = min(differing, default=None)
-    same = [step for step in shared if at is None or step < at]
-    what = () if at is None else tuple(differing[at])
-    return {"same_until": max(same, default=None), "differs_at": at, "differing": what}
-
-
 def _parted(key: Key, x: Trajectory, y: Trajectory, tests: int) -> Parted | None:
     if len(x.steps) < 2:
         return None
@@ -438,11 +441,3 @@ def _parted(key: Key, x: Trajectory, y: Trajectory, tests: int) -> Parted | None
         begin -= 1
     steps = int(x.steps[begin]), int(x.steps[seen])
     return Parted(*key, *steps, x.estimate(seen), y.estimate(seen), float(times[seen]))
-
-
-def _alarms(first: Run, second: Run) -> tuple[tuple[AlarmSpan, ...], tuple[AlarmSpan, ...]]:
-    a, b = (alarm_spans(run.findings()) for run in (first, second))
-    name = lambda span: (span.finding.name, span.finding.site)
-    other = [{*map(name, spans)} for spans in (b, a)]
-    alone = [[s for s in spans if name(s) not in o] for spans, o in zip((a, b), other, strict=True)]
-    return tuple(alone[0]), tuple(alone[1])

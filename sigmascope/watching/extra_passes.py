@@ -102,8 +102,20 @@ class EagerPass:
             try:
                 for probe in probes:
                     probe.listen()
-                with still(self._model, weights=False), torch.no_grad(), heard_by(probes):
-                    self._made(call)
+                with (
+                    still(self._model, weights=False),
+                    torch.no_grad(),
+                    heard_by(probes),
+                    torch.compiler.set_stance("force_eager"),
+                    ExitStack() as precision,
+                ):
+                    if call is None:
+                        assert self._probe is not None
+                        run(self._model, prepared(self._model, self._probe.batch))
+                    else:
+                        if call.autocast is not None:
+                            precision.enter_context(torch.autocast(call.device, call.autocast))
+                        self._model(*call.args, **call.kwargs)
             except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
                 self.why = one_line(f"{type(error).__name__}: {error}")
         if not self.why:
@@ -140,16 +152,6 @@ class EagerPass:
         now = vars(self._called).get("_compiled_call_impl")
         if isinstance(now, _InFront):  # else it was compiled anew meanwhile
             self._called._compiled_call_impl = compiled
-
-    def _made(self, call: _Call | None) -> None:
-        with torch.compiler.set_stance("force_eager"), ExitStack() as precision:
-            if call is None:
-                assert self._probe is not None
-                run(self._model, prepared(self._model, self._probe.batch))
-                return
-            if call.autocast is not None:
-                precision.enter_context(torch.autocast(call.device, call.autocast))
-            self._model(*call.args, **call.kwargs)
 
 
 class _Keeper:

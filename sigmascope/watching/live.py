@@ -184,11 +184,32 @@ class History:
             key[0] != "loss",
             len(self.panels[key].series),
         )
+        panels = []
+        for key, panel in self.panels.items():
+            quantity, _, form = key
+            known, means = quantities().get(quantity), ""
+            if known:
+                says = known.says[:1].upper() + known.says[1:]
+                unit = known.unit and f"Unit: {known.unit}"
+                healthy = known.healthy and f"Usual: {known.healthy}"
+                means = " ".join(f"{part}." for part in (says, unit, healthy, known.source) if part)
+            panels.append(
+                {
+                    "key": key_of(*key),
+                    "quantity": quantity,
+                    "form": form,
+                    "rows": len(panel.series),
+                    "title": _panel_title(*key),
+                    "unit": known.unit if known else "",
+                    "log": known is not None and known.scale == "log",
+                    "means": means,
+                }
+            )
         return {
             **{name: getattr(self, name) for name in ("name", "rows", "step", "time", "about")},
             "sites": list(self.sites),
             "ranks": [self._rank(site, i) for site, i in self.sites.items()],
-            "panels": [_panel(key, panel) for key, panel in self.panels.items()],
+            "panels": panels,
             "first": key_of(*max(self.panels, key=usual)) if self.panels else None,
             "spectra": [
                 {"key": key_of(*key), "site": key[0], "rows": len(found)}
@@ -252,24 +273,6 @@ def names(paths: Sequence[Path]) -> list[str]:
     """What a page calls run files: by their names, or whole paths where these are the same."""
     short = [path.name for path in paths]
     return short if len({*short}) == len(short) else [str(path) for path in paths]
-
-
-def _panel(key: PanelKey, panel: Panel) -> dict[str, Any]:
-    """One quantity with its words."""
-    quantity, _, form = key
-    known, means = quantities().get(quantity), ""
-    if known:
-        says = known.says[:1].upper() + known.says[1:]
-        unit = known.unit and f"Unit: {known.unit}"
-        usual = known.healthy and f"Usual: {known.healthy}"
-        means = " ".join(f"{part}." for part in (says, unit, usual, known.source) if part)
-    return {
-        **{"key": key_of(*key), "quantity": quantity, "form": form, "rows": len(panel.series)},
-        "title": _panel_title(*key),
-        "unit": known.unit if known else "",
-        "log": known is not None and known.scale == "log",
-        "means": means,
-    }
 
 
 def _panel_title(quantity: str, view: str, form: str) -> str:
@@ -539,7 +542,11 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: standard error is for what a person should read."""
 
     def _answer(self, path: str, query: Mapping[str, str]) -> Any:
-        number = lambda name: _count(query[name])
+        def number(name: str) -> int:
+            if (found := int(query[name])) < 0:
+                raise ValueError(name)
+            return found
+
         if path == "/":
             return live_text([feed.told() for feed in self.feeds])
         if path == "/state":
@@ -564,10 +571,3 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-
-def _count(word: str) -> int:
-    number = int(word)
-    if number < 0:
-        raise ValueError(word)
-    return number

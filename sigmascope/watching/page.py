@@ -181,14 +181,11 @@ def _state(run: Told, *, live: bool) -> str:
     time = datetime.fromisoformat(run.time)
     if not live:
         return f"until step {run.step}, {time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    return f"step {run.step}, {_ago((datetime.now(UTC) - time).total_seconds())}"
-
-
-def _ago(seconds: float) -> str:
+    seconds = (datetime.now(UTC) - time).total_seconds()
     for size, most, unit in ((1, 90, "s"), (60, 5400, "minutes"), (3600, 172_800, "hours")):
         if seconds < most:
-            return f"{max(0, round(seconds / size))} {unit} ago"
-    return f"{round(seconds / 86_400)} days ago"
+            return f"step {run.step}, {max(0, round(seconds / size))} {unit} ago"
+    return f"step {run.step}, {round(seconds / 86_400)} days ago"
 
 
 def _tiles(run: Told, place: int, several: bool) -> Iterator[Html]:
@@ -246,7 +243,27 @@ def _alarms(told: Sequence[Told]) -> Html:
         known = any(run.step is not None for run in told)
         words = "No alarm was raised." if known else "Nothing was read yet."
         return element("p", words, id="quiet", class_="empty")
-    return joined([_timeline(every, several), element("div", *cards, id="cards", class_="cards")])
+
+    # alarms of one name at one place share a lane; the page says from where to where it looks
+    last = max(run.step or 0 for run, _ in every)
+    lanes: dict[tuple[str, str, str], list[tuple[Told, AlarmSpan]]] = {}
+    for run, span in sorted(every, key=lambda each: each[1].begin):
+        lanes.setdefault((run.name, span.finding.name, span.finding.site), []).append((run, span))
+    lines = []
+    for (name, rule, site), spans in [*lanes.items()][-_LANES:]:
+        bars = []
+        for _, span in spans:
+            ends = f"--begin: {span.begin}; --end: {last if span.end is None else span.end}"
+            tone = f"--tone: var(--{span.finding.severity})"
+            ended = None if span.end is None else "over"
+            bars.append(element("i", class_=ended, style=f"{ends}; {tone}"))
+        when = ", ".join(_lasted(span) for _, span in spans)
+        words = element(
+            "span", rule, " · ", named(site), f" · {when}{f', {name}' if several else ''}"
+        )
+        lines.append(element("li", words, *bars, style=f"--begin: {spans[0][1].begin}"))
+    timeline = element("ol", *lines, class_="panel timeline", aria_label="Alarms over steps")
+    return joined([timeline, element("div", *cards, id="cards", class_="cards")])
 
 
 def _lasted(span: AlarmSpan) -> str:
@@ -268,28 +285,6 @@ def _card(run: Told, span: AlarmSpan, *, several: bool) -> Html:
         when=element("span", when, class_="when"),
         over=span.end is not None,
     )
-
-
-def _timeline(every: Sequence[tuple[Told, AlarmSpan]], several: bool) -> Html:
-    """Alarms of one name at one place share a lane; the page says from where to where it looks."""
-    last = max(run.step or 0 for run, _ in every)
-    lanes: dict[tuple[str, str, str], list[tuple[Told, AlarmSpan]]] = {}
-    for run, span in sorted(every, key=lambda each: each[1].begin):
-        lanes.setdefault((run.name, span.finding.name, span.finding.site), []).append((run, span))
-    lines = []
-    for (name, rule, site), spans in [*lanes.items()][-_LANES:]:
-        bars = []
-        for _, span in spans:
-            ends = f"--begin: {span.begin}; --end: {last if span.end is None else span.end}"
-            tone = f"--tone: var(--{span.finding.severity})"
-            over = None if span.end is None else "over"
-            bars.append(element("i", class_=over, style=f"{ends}; {tone}"))
-        when = ", ".join(_lasted(span) for _, span in spans)
-        words = element(
-            "span", rule, " · ", named(site), f" · {when}{f', {name}' if several else ''}"
-        )
-        lines.append(element("li", words, *bars, style=f"--begin: {spans[0][1].begin}"))
-    return element("ol", *lines, class_="panel timeline", aria_label="Alarms over steps")
 
 
 def _title(names: Sequence[str]) -> str:

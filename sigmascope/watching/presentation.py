@@ -1,11 +1,10 @@
 """Two runs of training side by side: how that looks, as text, JSON and rows."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from sigmascope.gate import printable
@@ -13,19 +12,10 @@ from sigmascope.report.console import Part, compact, measured, shortened
 from sigmascope.report.forms import form, some
 from sigmascope.report.screens import Screen, grid, parts, section, shortlist
 from sigmascope.report.tables import columns, row_columns
-from sigmascope.watching import AlarmSpan, Parted, Parting
+from sigmascope.watching import Parted, Parting
 
 MOST = 12  # rows of a section, unless all are wanted
-NAME = 44  # columns that a name is given
-
-
-# ------------------------------------------------------------------------------
-# Two runs of training side by side.
-
-
 SITE = 36  # columns that a name is given
-
-
 APART = 0.1  # of the larger last loss, by which they differ
 
 
@@ -54,10 +44,32 @@ def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
     sides = ((f"Only in {printable(name)}", i) for i, name in enumerate(found.runs))
     alarms = [(title, found.alarms[i]) for title, i in sides if found.alarms[i]]
     for title, spans in alarms:
-        yield from section(f"{title}: alarms", _alarms(spans, screen))
+        table = grid()
+        chosen, more = shortlist(spans, MOST, screen)
+        for span in chosen:
+            f = span.finding
+            when = f"step {span.begin}" + ("" if span.end is None else f" to {span.end}")
+            table.add_row(when, f.severity, f.name, Text(shortened(printable(f.site), SITE)))
+        if more:
+            table.add_row(Text(f"{more} (--whole lists them)", "dim"))
+        yield from section(f"{title}: alarms", table)
     if found.settings:
-        yield from section("Settings that differ", _settings(found, screen))
-    yield from section("Last loss", _losses(found))
+        table = grid("", "first", "second", fold=True)
+        chosen, more = shortlist(found.settings, MOST, screen)
+        for s in chosen:
+            values = ("–" if side is None else printable(side) for side in (s.first, s.second))
+            table.add_row(Text(printable(s.name)), *map(Text, values))
+        if more:
+            table.add_row(Text(f"{more} (--whole lists them)", "dim"))
+        yield from section("Settings that differ", table)
+    table = grid()
+    of = zip(found.runs, found.losses, found.loss_steps, found.steps, strict=True)
+    for name, loss, step, last in of:
+        value = "none was read" if loss is None else measured(loss)
+        until = "" if step is None else f"of step {step}"
+        until += f"; the run was read until step {last}" if until and last != step else ""
+        table.add_row(Text(shortened(printable(name), SITE)), value, Text(until, "dim"))
+    yield from section("Last loss", table)
     yield from (Text(words, "dim") for words in _limits(found))
 
 
@@ -95,40 +107,6 @@ def _bits(found: Parting) -> str:
     place = f"{at.quantity} at {printable(at.site)}{more}"
     same = "No step is" if until is None else f"Until step {until} they are"
     return f"{same} bit for bit the same; step {found.differs_at} is not ({place})."
-
-
-def _alarms(spans: Sequence[AlarmSpan], screen: Screen) -> Table:
-    table = grid()
-    chosen, more = shortlist(spans, MOST, screen)
-    for span in chosen:
-        f = span.finding
-        when = f"step {span.begin}" + ("" if span.end is None else f" to {span.end}")
-        table.add_row(when, f.severity, f.name, Text(shortened(printable(f.site), SITE)))
-    if more:
-        table.add_row(Text(f"{more} (--whole lists them)", "dim"))
-    return table
-
-
-def _settings(found: Parting, screen: Screen) -> Table:
-    table = grid("", "first", "second", fold=True)
-    chosen, more = shortlist(found.settings, MOST, screen)
-    for s in chosen:
-        sides = ("–" if side is None else printable(side) for side in (s.first, s.second))
-        table.add_row(Text(printable(s.name)), *map(Text, sides))
-    if more:
-        table.add_row(Text(f"{more} (--whole lists them)", "dim"))
-    return table
-
-
-def _losses(found: Parting) -> Table:
-    table = grid()
-    of = zip(found.runs, found.losses, found.loss_steps, found.steps, strict=True)
-    for name, loss, step, last in of:
-        value = "none was read" if loss is None else measured(loss)
-        until = "" if step is None else f"of step {step}"
-        until += f"; the run was read until step {last}" if until and last != step else ""
-        table.add_row(Text(shortened(printable(name), SITE)), value, Text(until, "dim"))
-    return table
 
 
 def _limits(found: Parting) -> Iterator[str]:

@@ -71,7 +71,16 @@ class Processes:
             together = wrapper is not None or is_sharded(model)
         if not together:
             return cls()
-        group = _group(model, wrapper)
+        # that of the wrapper, or of the mesh that weights lie on; None for all
+        group = None if wrapper is None else wrapper.process_group
+        kind = sharded_kind()
+        held: list[Any] = [p for p in model.parameters() if kind and isinstance(p, kind)]
+        if held:
+            mesh = max((p.device_mesh for p in held), key=lambda m: m.size())
+            group = mesh.get_group() if mesh.ndim == 1 else None
+        everyone = torch.distributed.get_world_size()
+        if group is not None and torch.distributed.get_world_size(group) == everyone:
+            group = None
         nccl = torch.distributed.get_backend(group) == "nccl"
         device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
         count = torch.distributed.get_world_size(group)
@@ -245,16 +254,3 @@ def within(model: nn.Module) -> Iterator[nn.Module]:
         yield from within(model.module)
     elif isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):  # `torch.compile`
         yield from within(inner)
-
-
-def _group(model: nn.Module, wrapper: DistributedDataParallel | None) -> Any:
-    """The processes of a wrapper, or of the mesh that weights lie on; None for all."""
-    group = None if wrapper is None else wrapper.process_group
-    kind = sharded_kind()
-    held: list[Any] = [p for p in model.parameters() if kind is not None and isinstance(p, kind)]
-    if held:
-        mesh = max((p.device_mesh for p in held), key=lambda m: m.size())
-        group = mesh.get_group() if mesh.ndim == 1 else None
-    everyone = torch.distributed.get_world_size()
-    whole = group is not None and torch.distributed.get_world_size(group) == everyone
-    return None if whole else group

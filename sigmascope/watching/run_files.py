@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from torch import nn
@@ -108,7 +108,18 @@ class Filing:
         """Hand over what was kept, each at the step that it was read at."""
         start = self._clock()
         means = self._means.take()
-        looks = [*self._looks(step)]
+        # one for each step at which something was read, in their order
+        read = [(at, r) for at, c in self._columns.values() for r in c.readings()]
+        kept = [*read, *((at, each) for at, same in self._rest.values() for each in same)]
+        said = tuple(self._findings), tuple(self._skipped)
+        steps, looks = {at for at, _ in kept} | ({step} if any(said) else set()), []
+        for at in sorted(steps):
+            own = [found for when, found in kept if when == at]
+            readings = tuple(r for r in own if isinstance(r, Reading))
+            spectra = tuple(s for s in own if isinstance(s, SiteSpectrum))
+            checks = tuple(c for c in own if isinstance(c, Check))
+            findings, skipped = said if at == max(steps) else ((), ())
+            looks.append(Look(at, readings, spectra, findings, skipped, checks=checks))
         if not (looks or means):
             return
         looks = looks or [Look(step, ())]
@@ -119,20 +130,6 @@ class Filing:
         self._columns, self._rest, self._findings, self._skipped = {}, {}, [], []
         self._last, self._cost = step, self._clock() - start
         self.spent += self._cost
-
-    def _looks(self, step: int) -> Iterator[Look]:
-        """One for each step at which something was read, in their order."""
-        read = [(at, r) for at, c in self._columns.values() for r in c.readings()]
-        kept = [*read, *((at, each) for at, same in self._rest.values() for each in same)]
-        said = tuple(self._findings), tuple(self._skipped)
-        steps = {at for at, _ in kept} | ({step} if any(said) else set())
-        for at in sorted(steps):
-            own = [found for when, found in kept if when == at]
-            readings = tuple(r for r in own if isinstance(r, Reading))
-            spectra = tuple(s for s in own if isinstance(s, SiteSpectrum))
-            checks = tuple(c for c in own if isinstance(c, Check))
-            findings, skipped = said if at == max(steps) else ((), ())
-            yield Look(at, readings, spectra, findings, skipped, checks=checks)
 
     def close(self, step: int) -> None:
         """Hand over what is left, and let go of the sinks."""

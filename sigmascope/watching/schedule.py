@@ -86,7 +86,20 @@ def chosen(
             "`probe_batch`. Pass one, of some dozens of samples."
         )
     views = ["features"] if views is None else wanted_views(views) if views else []
-    found = [losses, *_of_training(model, places, processes)]
+    squares = Squares(places, processes)
+    by_turns = (
+        Representations(model, processes),
+        WeightSpectra(model, processes, _generator()),
+        Balances(model, places, processes),
+    )
+    found: list[Probe] = [
+        losses,
+        Gradients(squares),
+        Updates(squares),
+        Activations(model),
+        Attention(model),
+        *(each for each in by_turns if len(each)),
+    ]
     for each in found:
         each.compiled = compiled
     if probe is not None and is_sharded(model):
@@ -121,22 +134,6 @@ def chosen(
 def _followed() -> list[Any]:
     """Kinds of probes that other products bring."""
     return [module.PROBE for module in products.modules(products.FOLLOWED)]
-
-
-def _of_training(model: nn.Module, places: Sequence[Place], processes: Processes) -> list[Probe]:
-    squares = Squares(places, processes)
-    by_turns = (
-        Representations(model, processes),
-        WeightSpectra(model, processes, _generator()),
-        Balances(model, places, processes),
-    )
-    return [
-        Gradients(squares),
-        Updates(squares),
-        Activations(model),
-        Attention(model),
-        *(probe for probe in by_turns if len(probe)),
-    ]
 
 
 def _generator() -> torch.Generator:
@@ -365,21 +362,15 @@ class Scheduler:
                 if not same:
                     self._drop(probe, "it failed in another process, or saw other layers there")
             parts = {p: a for p, a in asked.items() if a is not None and p not in self._failed}
-            told = self._summed({p: part for p, (part, _) in parts.items()})
+            told = {p: part.double() for p, (part, _) in parts.items()}
+            if told and self._processes.count > 1:  # all at once
+                sent = self._processes.summed(torch.cat([part.cpu() for part in told.values()]))
+                sizes = [len(part) for part in told.values()]
+                told = dict(zip(told, sent.cpu().split(sizes), strict=True))
             totals |= {p: told[p] for p, (_, last) in parts.items() if last}
             running = {p: running[p] for p, (_, last) in parts.items() if not last}
             sums |= told
         return totals
-
-    def _summed(self, parts: dict[Probe, Tensor]) -> dict[Probe, Tensor]:
-        """The sums over all processes, sent at once."""
-        if not parts:
-            return {}
-        if self._processes.count == 1:
-            return {p: part.double() for p, part in parts.items()}
-        sent = torch.cat([part.double().cpu() for part in parts.values()])
-        sizes = [len(part) for part in parts.values()]
-        return dict(zip(parts, self._processes.summed(sent).cpu().split(sizes), strict=True))
 
     def _ask(self, probe: Probe, ask: Callable[..., Any], *args: Any) -> Any:
         """One of a probe's doings, with its time; None if the probe has failed."""

@@ -29,7 +29,7 @@ from sigmascope.watching.budget import require_share
 from sigmascope.watching.extra_passes import EagerPass
 from sigmascope.watching.hooks import removed
 from sigmascope.watching.parameters import Added, all_of_torch, places
-from sigmascope.watching.probes import Found, Losses, ProbeBatch
+from sigmascope.watching.probes import Losses, ProbeBatch
 from sigmascope.watching.processes import Processes, unwrapped, within
 from sigmascope.watching.run_files import Filing, about_of, opened
 from sigmascope.watching.schedule import Scheduler, chosen
@@ -302,7 +302,16 @@ class Watch(Closing):
         elsewhere, alarms, over = 0.0, (), False
         try:
             if not self._processes.rank:
-                elsewhere, alarms = self._kept(found)
+                columns = [f for f in found if isinstance(f, Column)]
+                rest = [f for f in found if not isinstance(f, Column)]
+                columns.append(Column(q.WATCHED_SHARE, [OWN], [min(self.share, 1.0)]))
+                begun = tuple(self._alarms.look(self.steps, columns))
+                skipped = [*self._scheduler.dropped, *self._added.since()]
+                self._scheduler.dropped = []
+                self._filing.keep(self.steps, columns, rest, begun, skipped)
+                buckets, must = self._scheduler.buckets, self._scheduler.must_file
+                elsewhere = self._filing.file_if_due(self.steps, buckets, must=must)
+                alarms = begun
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
             self._give_up(f"{type(error).__name__}: {error}")
             over = True
@@ -317,14 +326,3 @@ class Watch(Closing):
             self._told, self._in_force = self._told + told, in_force
         if self._joint and math.isinf(self._scheduler.next):
             self._joint.stop()
-
-    def _kept(self, found: list[Found]) -> tuple[float, tuple[Finding, ...]]:
-        """Seconds of filing, and the alarms of a look."""
-        columns = [f for f in found if isinstance(f, Column)]
-        rest = [f for f in found if not isinstance(f, Column)]
-        columns.append(Column(q.WATCHED_SHARE, [OWN], [min(self.share, 1.0)]))
-        alarms = tuple(self._alarms.look(self.steps, columns))
-        skipped, self._scheduler.dropped = [*self._scheduler.dropped, *self._added.since()], []
-        self._filing.keep(self.steps, columns, rest, alarms, skipped)
-        must = self._scheduler.must_file
-        return self._filing.file_if_due(self.steps, self._scheduler.buckets, must=must), alarms
