@@ -1,16 +1,126 @@
-"""Alarms on the course of several quantities."""
+"""Every alarm, and when it begins and ends."""
 
 import math
+from itertools import chain
 
 import pytest
 import torch
 from hypothesis import given, strategies as st
 from zoo import fresh
 
-from sigmascope.watching.alarms.rules import LATELY, RULES
-from sigmascope.watching.alarms.tracks import CALM, YOUNG, LossTrack, Tracks
+from sigmascope.quantities import quantity
+from sigmascope.watching.alarms import Alarms
+from sigmascope.watching.alarms.rules import CALM, LATELY, RULES, UNSURE, AlarmRule, Deviation, Sign
+from sigmascope.watching.alarms.tracks import CALM as CALM_LOSSES, YOUNG, LossTrack, Tracks
 from sigmascope.watching.sinks import LOSS, OPTIMIZER, WHOLE, Column
 from tests.sampling import some
+
+
+def test_names_are_their_own_and_every_alarm_says_what_to_do_and_why():
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert rule.remedies
+        assert rule.source
+        assert all(r.endswith(".") for r in rule.remedies)
+
+
+def test_every_quantity_that_is_read_is_one_of_watching():
+    for rule in RULES:
+        assert all("watch" in quantity(name).views for name in rule.reads)
+
+
+def test_every_change_asks_for_something_and_can_be_said():
+    for rule in RULES:
+        if isinstance(rule, Deviation):
+            assert (rule.usual, rule.first, rule.beyond) != (None, None, None)
+            assert rule.quantity in rule.reads
+            rule.words.format(value=1, times=1, first=1, from_first=1)
+
+
+def rule(**settings):
+    name = settings.get("quantity", "gradient norm")
+    return Deviation("x", "it is far", "warning", frozenset({name}), "s", (), quantity=name,
+                  **{k: v for k, v in settings.items() if k != "quantity"})  # fmt: skip
+
+
+def seen(values, name="gradient norm", sites=("a",), losses=()):
+    """Looks at one quantity, of one value at all places or of one at each."""
+    rows = [value if isinstance(value, list) else [value] * len(sites) for value in values]
+    return fed([{name: dict(zip(sites, row, strict=True))} for row in rows], losses)
+
+
+USUAL = [1.0] * 20
+
+
+def test_a_jump_of_what_is_usual_is_sharp():
+    up = rule(up=True, usual=8.0)
+    assert up.look(1, seen([*USUAL, 8.0 * (1 + 1e-6)])).sure
+    assert not up.look(1, seen([*USUAL, 8.0 * (1 - 1e-6)])).sure
+
+
+def test_what_has_come_half_the_way_is_neither_sure_nor_calm():
+    up = rule(up=True, usual=100.0)
+    near = up.look(1, seen([*USUAL, 20.0]))
+    assert (near.sure, near.calm) == (False, False)
+    assert up.look(1, seen([*USUAL, 5.0])).calm
+
+
+def test_falls_are_told_from_rises():
+    down = rule(up=False, usual=8.0)
+    assert down.look(1, seen([*USUAL, 0.1])).sure
+    assert not down.look(1, seen([*USUAL, 10.0])).sure
+
+
+def test_a_value_must_be_beyond_its_bound_too():
+    dying = {"quantity": "dead units", "up": True, "first": 0.25, "beyond": 0.5, "alone": True}
+    assert rule(**dying).look(1, seen([0.1] * 20 + [0.6], "dead units")).sure
+    assert not rule(**dying).look(1, seen([0.1] * 20 + [0.45], "dead units")).sure
+    assert not rule(**dying).look(1, seen([0.4] * 20 + [0.6], "dead units")).sure
+
+
+def test_while_the_loss_does_not_rise_it_is_no_alarm_unless_it_is_one_alone():
+    falling = [1.0 - 0.01 * k for k in range(60)]
+    jump = [*USUAL, 100.0]
+    assert not rule(usual=8.0).look(1, seen(jump, losses=falling)).sure
+    assert rule(usual=8.0, alone=True).look(1, seen(jump, losses=falling)).sure
+    assert rule(usual=8.0).look(1, seen(jump, losses=[*falling, 9.0, 9.0, 9.0])).sure
+
+
+def test_the_worst_place_is_named_with_the_others_counted():
+    tracks = seen([[1.0, 1.0]] * 20 + [[10.0, 90.0]], sites=("a", "b"))
+    sign = rule(usual=8.0, words="{times} times").look(1, tracks)
+    assert sign.site == "b"
+    assert sign.says == "b: 90 times (and at 1 other places)."
+
+
+def test_before_there_are_readings_it_is_silent():
+    assert rule(usual=8.0).look(1, Tracks()) is None
+    assert rule(usual=8.0).look(1, seen([1.0] * 3)) is None
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_only_the_first_layer_counts_where_inputs_are_meant(first):
+    tracks = seen([[1.0, 1.0]] * 20 + [[1.0, 90.0]], sites=("a", "b"))
+    assert rule(usual=8.0, first_site=first).look(1, tracks).sure is not first
+
+
+def test_sharp_attention_is_a_collapse_only_where_nothing_is_learned_or_the_loss_rises():
+    (collapse,) = [r for r in RULES if r.name == "attention-collapse"]
+    sharp = [0.9] * 10 + [0.05] * 10
+    falling = [3.5 * 0.98**k for k in range(200)]
+    found = {
+        name: collapse.look(1, seen(sharp, "attention entropy", losses=losses)).sure
+        for name, losses in {
+            "falls": falling,
+            "learned": [*falling, *[falling[-1]] * 200],
+            "rises": [*falling, *[3.0] * 5],
+            "nothing learned": [3.5] * 200,
+            "unknown": [],
+        }.items()
+    }
+    assert found == {"falls": False, "learned": False, "rises": True, "nothing learned": True,
+                     "unknown": True}  # fmt: skip
+
 
 BY_NAME = {rule.name: rule for rule in RULES}
 
@@ -85,7 +195,7 @@ def test_what_is_usual_is_the_loss_just_before_the_spike(steps, start, speed):
     tracks = fed([], [*losses, *[50.0 * start] * 3])
     says = BY_NAME["loss-spike"].look(steps + 3, tracks).says
     told = float(says.split("usually ")[1].rstrip(".").split(";")[0])
-    assert losses[-1] * 0.99 <= told <= losses[-min(CALM, steps)] * 1.01
+    assert losses[-1] * 0.99 <= told <= losses[-min(CALM_LOSSES, steps)] * 1.01
 
 
 def noisy(generator, level, spread, count):
@@ -135,11 +245,6 @@ def test_a_cycle_of_the_rate_that_begins_anew_undoes_nothing():
         tracks.rate.add(0.05 * (1 + math.cos(math.pi * again)) + 1e-4)
         tracks.loss.add(2.3 * math.exp(-at / 100) + 0.3 * (1 - again) * (at > 50))
         assert at < 60 or not BY_NAME["loss-drift"].look(at, tracks).sure
-
-
-def test_a_spike_with_no_layer_is_at_the_loss():
-    sign = BY_NAME["loss-spike"].look(22, fed([], [1.0] * 60 + [9.0] * 4))
-    assert sign.site == LOSS
 
 
 @pytest.mark.parametrize(("value", "losses", "sure"), [
@@ -229,24 +334,67 @@ def test_decay_of_one_side_is_told_by_what_it_explains():
     assert lopsided((0.9, 0.5, 0.4)).says.startswith("b: ")
 
 
-@pytest.mark.parametrize("row", [
-    (0.7, 0.5, 0.5),  # not far enough
-    (0.9, 0.28, 0.28),  # it was there at first
+@pytest.mark.parametrize(("row", "calm"), [
+    ((0.7, 0.5, 0.5), False),  # not far enough
+    ((0.9, 0.28, 0.28), False),  # it was there at first
+    ((0.9, 0.5, 0.2), True), ((0.9, 0.5, -0.5), True), ((0.9, 0.3, 0.7), True),  # other causes
+    ((0.9, -0.5, -0.5), True),  # decay balances them
+    ((0.5, 0.5, 0.5), True), ((0.95, 0.1, 0.1), True),
 ])  # fmt: skip
-def test_what_is_nearly_there_is_neither(row):
+def test_what_is_nearly_there_is_neither_and_other_imbalance_is_no_matter_of_decay(row, calm):
     sign = lopsided(row)
-    assert not sign.sure
-    assert not sign.calm
+    assert (sign.sure, sign.calm) == (False, calm)
+    assert lopsided() is None  # no layers that decay apart
 
 
-@pytest.mark.parametrize("row", [
-    (0.9, 0.5, 0.2), (0.9, 0.5, -0.5), (0.9, 0.3, 0.7),  # of other causes
-    (0.9, -0.5, -0.5),  # decay balances them
-    (0.5, 0.5, 0.5), (0.95, 0.1, 0.1),
+SURE = Sign(True, False, "a", "It is there.", (("dead units", "a", ""),))
+
+
+class Said(AlarmRule):
+    """A rule that says what it is told to, one after the other."""
+
+    def look(self, step, tracks):
+        return SIGNS[step]
+
+
+SIGNS = {}
+
+
+def heard(*signs, read="dead units"):
+    """What is found at each look."""
+    SIGNS.clear()
+    SIGNS.update(enumerate(signs, 1))
+    reads = frozenset({"dead units"})
+    alarms = Alarms([Said("x", "it is there", "warning", reads, "s", ("Do.",), 2, 3)])
+    return [alarms.look(step, [Column(read, ["a"], [0.5])]) for step in SIGNS], alarms
+
+
+@pytest.mark.parametrize(("signs", "names"), [
+    ([SURE, SURE, SURE, CALM, CALM, CALM, CALM], [[], ["x"], [], [], [], ["x-over"], []]),
+    ([SURE, UNSURE, SURE, CALM, CALM, UNSURE, CALM], [[], [], ["x"], [], [], [], ["x-over"]]),
+    ([SURE, SURE, CALM, SURE, CALM, SURE, CALM], [[], ["x"], [], [], [], [], []]),  # flicker
+    ([SURE, CALM, SURE, CALM], [[], [], [], []]),  # the count starts anew
 ])  # fmt: skip
-def test_other_imbalance_is_no_matter_of_decay(row):
-    assert lopsided(row).calm
+def test_an_alarm_needs_some_looks_to_begin_and_some_calm_ones_to_end(signs, names):
+    found, alarms = heard(*signs)
+    assert [[f.name for f in each] for each in found] == names
+    told = [*chain(*names)]
+    assert len(alarms.in_force) == told.count("x") - told.count("x-over")
 
 
-def test_without_layers_that_decay_apart_nothing_is_said():
-    assert BY_NAME["decay-at-odds"].look(1, Tracks()) is None
+def test_an_alarm_has_evidence_and_what_to_do_and_its_end_says_when_it_began():
+    found, _ = heard(SURE, SURE, CALM, CALM, CALM)
+    (alarm,), (end,) = found[1], found[4]
+    assert alarm.evidence[0].estimate.value == 0.5
+    assert (alarm.site, alarm.source, alarm.remedies) == ("a", "s", ("Do.",))
+    assert end.severity == "note"
+    assert end.says.startswith("Over at step 5: what began at step 2 at a")
+
+
+def test_a_rule_is_asked_only_where_what_it_reads_was_read():
+    assert heard(SURE, SURE, read="mean square")[0] == [[], []]
+
+
+@pytest.mark.parametrize(("signs", "waits"), [([SURE], True), ([SURE, SURE], False), ([], False)])
+def test_a_rule_that_was_sure_and_has_not_rung_wants_to_look_again(signs, waits):
+    assert heard(*signs)[1].waiting == waits

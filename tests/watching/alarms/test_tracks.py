@@ -1,0 +1,199 @@
+"""What is usual of losses, of the learning rate and of any quantity."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given, strategies as st
+
+from sigmascope.watching.alarms.tracks import (
+    KEPT,
+    SETTLED,
+    YOUNG,
+    LossTrack,
+    RateTrack,
+    Track,
+    Tracks,
+)
+from sigmascope.watching.sinks import Column
+
+
+def fed(values, kind="log"):
+    track = Track(kind)
+    for step, value in enumerate(values, 1):
+        track.add(step, value)
+    return track
+
+
+def test_logarithms_are_followed_of_what_spans_orders_of_magnitude():
+    track = fed([1.0, 100.0] * 10)
+    assert track.at_first == pytest.approx(10.0)
+    assert track.value == pytest.approx(100.0)
+
+
+def test_what_strays_far_is_not_taken_into_what_is_usual():
+    calm = [1.0, 1.1] * 20
+    track = fed([*calm, 50.0, 60.0])
+    assert track.level == pytest.approx(fed(calm).level)
+    assert track.score > 10
+    assert track.moved == 41
+
+
+def test_what_stays_far_becomes_usual():
+    track = fed([1.0, 1.1] * 20 + [50.0] * (SETTLED + 5))
+    assert math.exp(track.level) == pytest.approx(50.0, rel=0.1)
+    assert abs(track.score) < 2
+    assert track.moved is None
+
+
+def test_a_young_track_has_no_score():
+    assert fed([1.0] * (YOUNG - 1) + [1e6]).score == 0
+
+
+def test_what_is_not_a_number_has_no_last_reading():
+    assert fed([1.0, math.nan]).last is None
+    assert fed([1.0, math.inf]).last is None
+
+
+def test_growth_is_told_only_where_every_reading_is_larger():
+    track = fed([math.exp(0.5 * k) for k in range(6)])
+    assert track.growth(5) == (pytest.approx(0.5), pytest.approx(2.0))
+    assert fed([1.0, 2.0, 1.9, 3.0, 4.0]).growth(5) is None
+    assert fed([1.0, 2.0]).growth(5) is None
+
+
+@given(st.lists(st.floats(0, 1e30), max_size=200))
+def test_memory_does_not_grow_and_nothing_breaks(values):
+    track = fed(values)
+    assert len(track.recent) <= KEPT
+    assert math.isfinite(track.level + track.usual + track.score)
+
+
+def test_tracks_are_by_quantity_form_and_site():
+    tracks = Tracks()
+    tracks.add(1, [Column("dead units", ["a", "b"], [0.1, 0.2])])
+    tracks.add(1, [Column("saturated share", ["a"], [0.5], form="Tanh")])
+    assert {site: t.value for site, t in tracks.of("dead units").items()} == {"a": 0.1, "b": 0.2}
+    assert [form for form, _ in tracks.forms("saturated share")] == ["Tanh"]
+    assert tracks.one("dead units", "c") is None
+
+
+def test_at_first_the_level_is_the_mean_of_what_was_read():
+    assert fed([1.0, math.exp(2.0)]).level == pytest.approx(1.0)
+    assert fed([1.0, math.exp(1.0), math.exp(5.0)]).level == pytest.approx(2.0)
+
+
+def lost(losses):
+    track = LossTrack()
+    for loss in losses:
+        track.add(loss)
+    return track
+
+
+def noisy(level, count, scatter, seed=0):
+    draw = random.Random(seed)
+    return [level * math.exp(scatter * draw.gauss(0, 1)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(("at", "speed"), [(60, 10), (100, 10), (100, 25), (200, 25), (200, 60)])
+def test_learning_that_is_lost_early_is_a_rise(at, speed):
+    """While the loss falls its fall is no scatter, behind which a fault could hide."""
+    for seed in range(10):
+        noise = noisy(1.0, at + 10, 0.1, seed)
+        track = LossTrack()
+        for k in range(at):
+            track.add(2.3 * math.exp(-k / speed) * noise[k] + 0.02 * noise[-k - 1])
+            assert track.excess <= 1
+        for k in range(10):
+            track.add(2.3 * noise[at + k])
+        assert track.excess > 1
+
+
+def test_scattered_losses_of_batches_are_usual():
+    for seed in range(20):
+        track = LossTrack()
+        for loss in noisy(0.05, 2000, 0.6, seed):
+            track.add(loss)
+            assert track.excess <= 1
+
+
+def test_a_loss_that_falls_by_orders_of_magnitude_is_usual():
+    track = LossTrack()
+    for k in range(1000):
+        track.add(2.3 * math.exp(-k / 100) * (1 + 0.3 * math.sin(k)))
+        assert track.excess < 1
+
+
+def test_one_bad_batch_among_thousands_is_no_rise():
+    calm = noisy(1.0, 300, 0.1)
+    assert lost([*calm, 1.6, *calm[:3]]).excess < 1
+
+
+def test_what_is_not_a_number_shows_at_once():
+    track = lost([1.0] * 50 + [math.nan])
+    assert not track.finite
+    assert track.hints
+    assert track.rises
+
+
+def test_a_new_level_becomes_usual():
+    assert abs(lost([1.0] * 100 + [3.0] * 500).excess) < 0.5
+
+
+@pytest.mark.parametrize(("level", "size"), [(5.0, 9.0), (-3.0, 1.0), (1.0, 2.0), (1.0, 10.0),
+                                             (1.0, 1e3), (1.0, 1e6)])  # fmt: skip
+def test_a_jump_of_any_size_is_a_rise_within_three_steps(level, size):
+    calm = [level + 0.1 * math.sin(k) for k in range(100)]
+    assert lost(calm).excess < 0.5
+    assert lost([*calm, *[size] * 3]).excess > 1
+
+
+def test_losses_that_stand_for_several_steps_lead_to_the_same_usual_loss():
+    losses = [0.5 + 2 * math.exp(-k / 40) for k in range(400)]
+    every, some = lost(losses), lost(losses[:100])
+    for loss in losses[100::8]:
+        some.add(loss, 8)
+    assert some.slow == pytest.approx(every.slow, rel=0.02)
+    assert lost(losses[:100] + losses[100::8]).slow > 1.05 * every.slow
+
+
+SCHEDULES = {
+    "warm-up and cosine": lambda k: min(k / 100, 1) * (1 + math.cos(math.pi * k / 1000)),
+    "one cycle": lambda k: 0.04 + math.sin(math.pi * min(k / 300, 1) / 2) - max(0, k - 300) / 800,
+    "steps": lambda k: 0.1 ** (k // 250),
+    "warm restarts": lambda k: 1 + math.cos(math.pi * (k % 200) / 200),
+    "cyclic": lambda k: 0.1 + 0.9 * abs((k / 100) % 2 - 1),
+    "constant": lambda k: 1.0,
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_usual_schedules_do_not_jump(name):
+    track = RateTrack()
+    for k in range(1, 1001):
+        track.add(SCHEDULES[name](k))
+        assert not track.jumped
+        assert not track.dropped
+
+
+def rates(*values):
+    track = RateTrack()
+    for rate in values:
+        track.add(rate)
+    return track
+
+
+def test_a_rate_that_falls_to_nothing_at_once_has_dropped_until_it_is_back():
+    assert rates(0.1, 0.0, 0.0).dropped
+    assert not rates(0.1, 0.0, 0.0, 0.1).dropped
+
+
+def test_a_rate_far_above_its_plateau_has_jumped_until_it_is_back():
+    assert rates(*[0.1] * 100, 1.0).jumped
+    assert not rates(*[0.1] * 100, 1.0, 0.1).jumped
+
+
+def test_a_rate_that_grows_from_a_plateau_has_jumped_when_it_is_three_times_as_high():
+    track = rates(*[1.0] * 100)
+    steps = next(k for k in range(1, 100) if track.add(1.1**k) or track.jumped)
+    assert 1.1**steps > 3 >= 1.1 ** (steps - 1)
