@@ -1,6 +1,7 @@
 """Small models in training, for tests of what watches them."""
 
 import itertools
+from typing import Any
 
 import torch
 from torch import nn
@@ -25,16 +26,16 @@ class Shelf:
     def readings(self):
         return [r for look in self.looks for r in look.readings]
 
-    def newest(self):
-        """The last reading of each quantity at each site."""
-        return list({(r.quantity, r.site, r.form): r for r in self.readings()}.values())
+    def estimates(self):
+        """The last one of each quantity at each site."""
+        return {(r.quantity, r.site): r.estimate for r in self.readings()}
 
     def of(self, step):
         """What was read at a step."""
         return [r for look in self.looks if look.step == step for r in look.readings]
 
 
-def stack(*sizes, activation=nn.ReLU):
+def stack(*sizes, activation: Any = nn.ReLU):
     """Linear layers with an activation between."""
     parts = [m for a, b in itertools.pairwise(sizes) for m in (nn.Linear(a, b), activation())]
     return nn.Sequential(*parts[:-1])
@@ -66,6 +67,25 @@ def at_leisure(model, *optimizers, **options):
     clock = Ticks(1e-9)
     optimizers[-1].register_step_pre_hook(lambda *_: clock.wait(100.0))
     return watch(model, *optimizers, budget=1.0, clock=clock, **options)
+
+
+def watched(model, optimizer, steps=1, **options):
+    """What is filed of training on the batch of `task`, where each step is looked at."""
+    shelf = Shelf()
+    with at_leisure(model, optimizer, sinks=[shelf], **options) as watching:
+        trained(model, *task(), optimizer, steps, watching)
+    return shelf
+
+
+def passed(model, *batches, steps=2, **options):
+    """What is filed of steps that change nothing, in each of which these batches pass."""
+    optimizer, shelf = torch.optim.SGD(model.parameters(), lr=0.0), Shelf()
+    with at_leisure(model, optimizer, sinks=[shelf], **options):
+        for _ in range(steps):
+            for x in batches:
+                model(x).sum().backward()
+            optimizer.step()
+    return shelf
 
 
 class Ticks:

@@ -1,24 +1,19 @@
 """What layers read and write in a training step."""
 
+import copy
 import math
 
 import pytest
 import torch
 from torch import nn
 
-from tests.watching.made import Shelf, at_leisure, stack
+from tests.watching.made import Shelf, at_leisure, passed, stack
 
 
-def watched(model, *batches, only=("activations",)):
+def watched(model, *batches):
     """Readings of a step in which these batches pass, the second of all."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-    shelf = Shelf()
-    with at_leisure(model, optimizer, sinks=[shelf], only=only):
-        for _ in range(2):
-            for x in batches:
-                model(x).sum().backward()
-            optimizer.step()
-    return {(r.quantity, r.site): r.estimate.value for r in shelf.newest()}
+    found = passed(model, *batches, only=["activations"]).estimates()
+    return {at: estimate.value for at, estimate in found.items()}
 
 
 def test_sizes_and_variation_are_those_of_what_each_layer_reads():
@@ -77,8 +72,6 @@ def test_validation_passes_and_copies_are_not_heard():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     x = torch.randn(6, 5, dtype=torch.float64)
     shelf = Shelf()
-    import copy
-
     with at_leisure(model, optimizer, sinks=[shelf], only=["activations"]):
         for _ in range(2):
             with torch.no_grad():
@@ -86,8 +79,9 @@ def test_validation_passes_and_copies_are_not_heard():
             copy.deepcopy(model)(100 * x)
             model(x).sum().backward()
             optimizer.step()
-    (found,) = [r for r in shelf.newest() if (r.quantity, r.site) == ("mean square", "0")]
-    assert found.estimate.value == pytest.approx(float(x.square().mean()), rel=1e-12)
+    assert shelf.estimates()["mean square", "0"].value == pytest.approx(
+        float(x.square().mean()), rel=1e-12
+    )
 
 
 def test_what_is_not_a_number_is_read_as_such():

@@ -1,6 +1,8 @@
 """Balances of layers that decay at different speeds."""
 
 import copy
+from functools import partial
+from itertools import chain
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch import nn
 from sigmascope.watching.parameters import places
 from sigmascope.watching.probes.balances import Balances
 from sigmascope.watching.processes import Processes
+from tests.models_zoo import Net
 from tests.watching.made import Shelf, at_leisure, stack, task, trained
 
 NAMES = ("layer imbalance", "imbalance moved", "imbalance moved by decay")
@@ -36,13 +39,9 @@ def watched(model, optimizer, steps=12, **options):
     return found, [f for look in shelf.looks for f in look.findings]
 
 
-def squares(model):
-    parts = [model[0].weight, model[0].bias, model[2].weight]
-    return [float(p.detach().square().sum()) for p in parts]
-
-
 def sized(model):
-    w, b, v = squares(model)
+    parts = [model[0].weight, model[0].bias, model[2].weight]
+    w, b, v = (float(p.detach().square().sum()) for p in parts)
     return w + b, v
 
 
@@ -59,12 +58,11 @@ def test_imbalance_is_that_of_the_weights_and_decay_explains_how_it_moved(moment
         first = sized(model)
         trained(model, x, y, optimizer, 150, watching)
     a, b = sized(model)
-    found = {(r.quantity, r.site): r.estimate.value for r in shelf.readings()}
-    whole = a + b + sum(first)
-    site = "0 ~ 2"
-    assert found[NAMES[0], site] == pytest.approx((a - b) / (a + b), rel=1e-4)
-    assert found[NAMES[1], site] == pytest.approx((a - b - first[0] + first[1]) / whole, rel=1e-4)
-    assert found[NAMES[2], site] == pytest.approx(found[NAMES[1], site], rel=0.05)
+    found, whole = shelf.estimates(), a + b + sum(first)
+    value, moved, by_decay = (found[name, "0 ~ 2"].value for name in NAMES)
+    assert value == pytest.approx((a - b) / (a + b), rel=1e-4)
+    assert moved == pytest.approx((a - b - first[0] + first[1]) / whole, rel=1e-4)
+    assert by_decay == pytest.approx(moved, rel=0.05)
 
 
 def silent(make, kind: type = torch.optim.SGD, **options):
@@ -73,25 +71,21 @@ def silent(make, kind: type = torch.optim.SGD, **options):
     return watched(model, lopsided(model, kind=kind, **options))[0] == {}
 
 
-@pytest.mark.parametrize("activation", [nn.Tanh, nn.GELU, nn.Sigmoid, nn.SiLU])
-def test_layers_that_do_not_undo_one_another_are_not_followed(activation):
-    assert silent(lambda: stack(5, 6, 6, 3, activation=activation))
-
-
-@pytest.mark.parametrize("norm", [nn.BatchNorm1d, nn.LayerNorm])
-def test_nor_are_those_with_a_normaliser_between(norm):
-    assert silent(lambda: nn.Sequential(nn.Linear(5, 6), norm(6), nn.ReLU(), nn.Linear(6, 3)))
-
-
 def hidden_scales():
-    """Behind a normaliser without weights no gradient tells of a scale, on either side."""
-    norm = lambda: nn.BatchNorm1d(6, affine=False)
-    layers = [nn.Linear(a, b, bias=False) for a, b in ((5, 6), (6, 6), (6, 6))]
-    return nn.Sequential(layers[0], norm(), layers[1], norm(), layers[2], norm(), nn.Linear(6, 3))
+    """Behind a normaliser without weights no gradient tells of a scale: both are zero."""
+    sizes = ((5, 6), (6, 6), (6, 6))
+    pairs = [(nn.Linear(*s, bias=False), nn.BatchNorm1d(6, affine=False)) for s in sizes]
+    return nn.Sequential(*chain(*pairs), nn.Linear(6, 3))
 
 
-def test_gradients_that_are_both_zero_are_no_agreement():
-    assert silent(hidden_scales)
+@pytest.mark.parametrize("make", [
+    *(partial(stack, 5, 6, 6, 3, activation=a) for a in (nn.Tanh, nn.GELU, nn.Sigmoid, nn.SiLU)),
+    lambda: nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)),
+    lambda: nn.Sequential(nn.Linear(5, 6), nn.LayerNorm(6), nn.ReLU(), nn.Linear(6, 3)),
+    hidden_scales,
+])  # fmt: skip
+def test_layers_that_do_not_undo_one_another_are_not_followed(make):
+    assert silent(make)
 
 
 def test_gradients_must_agree_more_than_once():
@@ -104,16 +98,9 @@ def test_gradients_must_agree_more_than_once():
 
 @pytest.mark.parametrize("activation", [nn.ReLU, nn.LeakyReLU, nn.Identity])
 def test_layers_that_do_are_followed_whatever_is_written_between(activation):
-    class Own(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.up, self.down, self.between = nn.Linear(5, 6), nn.Linear(6, 3), activation()
-
-        def forward(self, x):
-            return self.down(2 * self.between(self.up(x)))
-
     torch.manual_seed(0)
-    model = Own().double()
+    parts = {"up": nn.Linear(5, 6), "down": nn.Linear(6, 3), "between": activation()}
+    model = Net(lambda m, x: m.down(2 * m.between(m.up(x))), **parts).double()
     found, _ = watched(model, lopsided(model))
     assert {site for _, site in found} == {"up ~ down"}
 

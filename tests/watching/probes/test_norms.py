@@ -1,4 +1,4 @@
-"""Norms of gradients, weights and updates as the optimizer makes them."""
+"""Norms of gradients, weights and updates as the optimizer makes them, and losses."""
 
 import math
 
@@ -6,17 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.watching.probes import norms
-from tests.watching.made import Shelf, at_leisure, stack, task, trained
-
-
-def watched(model, optimizer, steps=1, **options):
-    """The last readings by quantity and site."""
-    shelf = Shelf()
-    x, y = task()
-    with at_leisure(model, optimizer, sinks=[shelf], **options) as watching:
-        trained(model, x, y, optimizer, steps, watching)
-    return {(r.quantity, r.site, r.form): r.estimate for r in shelf.readings()}
+from sigmascope.watching.parameters import places
+from sigmascope.watching.probes import Losses, norms
+from sigmascope.watching.probes.norms import KEPT, Squares
+from sigmascope.watching.processes import Processes
+from tests.models_zoo import Net
+from tests.watching.made import Shelf, at_leisure, passed, stack, task, trained, watched
 
 
 def norm(tensors):
@@ -28,7 +23,7 @@ def test_norms_of_a_step_are_those_of_what_it_did(kind):
     model = stack(5, 4, 3).double()
     optimizer = kind(model.parameters(), lr=0.1)
     before = {n: p.detach().clone() for n, p in model.named_parameters()}
-    found = watched(model, optimizer)
+    found = watched(model, optimizer).estimates()
     for site in ("0", "2"):
         mine = {n: p.detach() for n, p in model.named_parameters() if n.startswith(site)}
         grads = [p.grad for n, p in model.named_parameters() if n.startswith(site)]
@@ -40,7 +35,7 @@ def test_norms_of_a_step_are_those_of_what_it_did(kind):
             "update ratio": update / norm(mine.values()),
         }
         for name, value in expected.items():
-            assert found[name, site, ""].value == pytest.approx(value, rel=1e-12), name
+            assert found[name, site].value == pytest.approx(value, rel=1e-12), name
 
 
 def test_gradients_are_read_as_the_optimizer_is_handed_them():
@@ -62,36 +57,33 @@ def test_a_gradient_scaler_inside_of_a_fused_step_is_taken_out():
     model = stack(5, 4, 3).double()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
     optimizer.grad_scale, optimizer.found_inf = torch.tensor(1024.0), torch.tensor(0.0)
-    found = watched(model, optimizer)
+    found = watched(model, optimizer).estimates()
     grads = [p.grad for n, p in model.named_parameters() if n.startswith("0")]
-    assert found["gradient norm", "0", ""].value == pytest.approx(norm(grads), rel=1e-12)
+    assert found["gradient norm", "0"].value == pytest.approx(norm(grads), rel=1e-12)
 
 
 def test_rates_are_those_of_each_group():
     model = stack(5, 4, 3).double()
     groups = [{"params": model[0].parameters(), "lr": 0.1}, {"params": model[2].parameters()}]
-    found = watched(model, torch.optim.SGD(groups, lr=0.5))
-    assert found["rate", "(optimizer)", "0.0"].value == 0.1
-    assert found["rate", "(optimizer)", "0.1"].value == 0.5
+    shelf = watched(model, torch.optim.SGD(groups, lr=0.5))
+    rates = {r.form: r.estimate.value for r in shelf.readings() if r.quantity == "rate"}
+    assert rates == {"0.0": 0.1, "0.1": 0.5}
 
 
 def test_frozen_layers_have_no_norm():
     model = stack(5, 4, 3).double()
     model[0].requires_grad_(False)
     optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)
-    found = watched(model, optimizer)
-    assert ("gradient norm", "0", "") not in found
-    assert ("gradient norm", "2", "") in found
+    found = watched(model, optimizer).estimates()
+    assert ("gradient norm", "0") not in found
+    assert ("gradient norm", "2") in found
 
 
 def test_updates_of_large_models_are_read_for_some_layers_at_a_time(monkeypatch):
     monkeypatch.setattr(norms, "COPIED", 30)
     model = stack(5, 4, 4, 3).double()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    shelf = Shelf()
-    x, y = task()
-    with at_leisure(model, optimizer, sinks=[shelf], only=["updates"]) as watching:
-        trained(model, x, y, optimizer, 40, watching)
+    shelf = watched(model, optimizer, 40, only=["updates"])
     sites = {r.site for r in shelf.readings() if r.quantity == "update norm"}
     assert sites == {"0", "2", "4"}
     first = [r.site for r in shelf.looks[0].readings if r.quantity == "update norm"]
@@ -99,20 +91,8 @@ def test_updates_of_large_models_are_read_for_some_layers_at_a_time(monkeypatch)
 
 
 def test_sparse_gradients_have_norms():
-    class Looked(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.table = nn.Embedding(10, 3, sparse=True)
-
-        def forward(self, x):
-            return self.table(x).sum(1)
-
-    model = Looked()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    shelf = Shelf()
-    with at_leisure(model, optimizer, sinks=[shelf]):
-        model(torch.tensor([[1, 1, 4]])).sum().backward()
-        optimizer.step()
+    model = Net(lambda m, x: m.table(x).sum(1), table=nn.Embedding(10, 3, sparse=True))
+    shelf = passed(model, torch.tensor([[1, 1, 4]]), steps=1)
     (found,) = [r for r in shelf.readings() if r.quantity == "gradient norm"]
     assert found.estimate.value == pytest.approx(math.sqrt(3 * 4 + 3))
 
@@ -146,3 +126,91 @@ def test_a_layer_that_gets_no_gradient_has_stopped_by_itself():
         cut.remove()
     found = {(f.name, f.site) for look in shelf.looks for f in look.findings}
     assert ("frozen-weights", "0") in found
+
+
+def made(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return optimizer, Squares(places(model, [optimizer]), Processes())
+
+
+def norms_of(model, dtype=None):
+    if dtype:
+        model = model.to(dtype)
+    optimizer, squares = made(model)
+    out = squares.empty()
+    with torch.no_grad():
+        squares.add(out, optimizer, lambda i: squares.parameters[i])
+    return squares, squares.norms(out.flatten(), all)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_norms_are_those_of_each_layer_within_their_error(dtype):
+    model = stack(7, 5, 3)
+    squares, found = norms_of(model, dtype)
+    for site, value in found.items():
+        layer = model.get_submodule(site)
+        true = math.sqrt(sum(float(p.detach().double().square().sum()) for p in layer.parameters()))
+        assert abs(value - true) <= true * squares.error
+        assert squares.error < 1e-4
+
+
+@pytest.mark.parametrize(("value", "dtype", "error"), [(1e25, None, 1e-6),
+                                                      (6e4, torch.float16, 1e-2)])  # fmt: skip
+def test_norms_whose_squares_leave_the_format_are_not_infinite(value, dtype, error):
+    model = nn.Linear(4, 4, bias=False)
+    nn.init.constant_(model.weight, value)
+    _, found = norms_of(model, dtype)
+    assert found["(model)"] == pytest.approx(4 * value, rel=error)
+
+
+def test_what_is_not_finite_shows():
+    model = stack(3, 2, 2)
+    with torch.no_grad():
+        model[0].weight[0, 0] = math.nan
+        model[2].weight[0, 0] = math.inf
+    _, found = norms_of(model)
+    assert math.isnan(found["0"])
+    assert found["2"] == math.inf
+
+
+def test_a_place_of_which_nothing_was_read_has_no_norm():
+    model = stack(3, 2, 2)
+    optimizer, squares = made(model)
+    out = squares.empty()
+    with torch.no_grad():
+        squares.add(out, optimizer, lambda i: squares.parameters[i] if i == 0 else None)
+    assert squares.norms(out.flatten(), all) == {}
+    assert [*squares.norms(out.flatten(), any)] == ["0"]
+
+
+def read(losses):
+    probe = Losses()
+    for loss in losses:
+        probe.add(1, loss)
+    return {c.form: c.values[0] for c in probe.read(probe.local())}
+
+
+def test_the_last_and_the_largest_are_read():
+    assert read([1.0, torch.tensor(5.0), 2.0]) == {"": 2.0, "largest": 5.0}
+    assert read([]) == {}
+
+
+def test_one_that_is_no_number_is_not_passed_over():
+    assert all(math.isnan(v) for v in read([1.0, math.nan, 2.0]).values())
+
+
+def test_memory_does_not_grow_between_looks():
+    probe = Losses()
+    for k in range(10_000):
+        probe.add(k, float(k))
+    assert len(probe._given) <= 2 * KEPT
+    assert {c.form: c.values[0] for c in probe.read(probe.local())}[""] == 9999.0
+
+
+def test_over_processes_it_is_the_mean():
+    one, other = Losses(), Losses()
+    for k in range(3):
+        one.add(k, float(k))
+        other.add(k, float(k) + 1)
+    (last, largest) = one.read(one.local() + other.local())
+    assert (last.values[0], largest.values[0]) == pytest.approx((2.5, 2.5))

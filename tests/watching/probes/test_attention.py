@@ -1,4 +1,4 @@
-"""Entropies of attention against those of the probabilities themselves."""
+"""Attention is heard in fused kernels, in softmaxes and in layers of torch."""
 
 import math
 
@@ -6,8 +6,75 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.overrides import _get_current_function_mode_stack
 
 from sigmascope.watching.probes.attention import ENTROPIES, of_heads, of_products, of_softmax
+from tests.watching.made import at_leisure, passed
+
+
+class Fused(nn.Module):
+    def __init__(self, fused=True):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+        self.fused = fused
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        if self.fused:
+            out = F.scaled_dot_product_attention(q, k, v)
+        else:
+            out = F.softmax(q @ k.mT / 2, dim=-1) @ v
+        return out.transpose(1, 2).flatten(2)
+
+
+def entropies(model, x):
+    shelf = passed(model, x, steps=4, only=["attention"])
+    return {(r.site, r.form): r.estimate.value for r in shelf.readings()
+            if r.quantity == "attention entropy"}  # fmt: skip
+
+
+def test_fused_and_written_out_attention_have_one_entropy():
+    torch.manual_seed(0)
+    x = torch.randn(3, 5, 8)
+    found = []
+    for fused in (True, False):
+        torch.manual_seed(1)
+        found.append(entropies(nn.Sequential(nn.Linear(8, 8), Fused(fused)), x))
+    assert found[0].keys() == {("1", ""), ("1", "least head")}
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+def test_layers_of_torch_are_heard():
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    found = entropies(nn.Sequential(layer), torch.randn(3, 5, 8))
+    assert ("0.self_attn", "") in found
+    assert 0 < found["0.self_attn", "least head"] <= found["0.self_attn", ""] <= 1
+
+
+def test_no_mode_is_left_behind_when_a_pass_fails():
+    class Failing(Fused):
+        def forward(self, x):
+            super().forward(x)
+            raise RuntimeError("of the user's")
+
+    model = Failing()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watching = at_leisure(model, optimizer, only=["attention"])
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="of the user's"):
+        model(torch.randn(3, 5, 8))
+    assert _get_current_function_mode_stack() == []
+    watching.close()
+
+
+def test_a_model_without_attention_is_asked_no_more_and_says_so():
+    model = nn.Sequential(nn.Linear(8, 8))
+    shelf = passed(model, torch.randn(3, 8), steps=12, only=["attention"])
+    said = [s for look in shelf.looks for s in look.skipped]
+    assert [(s.what, s.why) for s in said] == [
+        ("attention", "nothing of it is heard in this model")
+    ]
 
 
 def direct(p, seen):
@@ -19,11 +86,10 @@ def direct(p, seen):
 
 def test_fused_attention_is_that_of_its_probabilities():
     torch.manual_seed(0)
-    q, k, v = (torch.randn(2, 3, 6, 4) for _ in range(3))
-    scores = q @ k.mT / 2
-    wanted = direct(scores.softmax(-1), torch.ones_like(scores, dtype=torch.bool))
-    found = of_products(F.scaled_dot_product_attention(q, k, v), q, k, v)
-    torch.testing.assert_close(found, wanted.float(), rtol=1e-5, atol=1e-6)
+    q, k = torch.randn(2, 2, 3, 6, 4)
+    p = (q @ k.mT / 2).softmax(-1)
+    wanted = direct(p, torch.ones_like(p, dtype=torch.bool)).float()
+    torch.testing.assert_close(of_products(None, q, k, k), wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_keys_that_are_hidden_are_not_in_sight():

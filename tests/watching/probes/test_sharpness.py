@@ -1,10 +1,11 @@
-"""The largest curvature, against dense Hessians."""
+"""The largest curvature against dense Hessians, and learning rates as they are applied."""
 
 import pytest
 import torch
 from torch import nn
 from torch.func import functional_call, hessian
 
+from sigmascope.watching.probes.sharpness import rate_of
 from sigmascope.watching.sinks import WHOLE
 from tests.watching.made import Shelf, at_leisure, stack, task
 
@@ -26,6 +27,11 @@ def dense(model, x, y):
     return hessian(f)(torch.cat([p.detach().flatten() for p in names.values()]))
 
 
+def smooth():
+    torch.manual_seed(0)
+    return stack(5, 4, 3, activation=nn.Tanh).double(), *task()
+
+
 def watched(model, optimizer, x, y, steps=40):
     shelf = Shelf()
     options = {"probe_batch": x, "targets": y, "loss": loss_of, "views": ()}
@@ -36,13 +42,11 @@ def watched(model, optimizer, x, y, steps=40):
             loss.backward()
             optimizer.step()
             w.step(loss)
-    return {(r.quantity, r.site): r.estimate for r in shelf.readings()}
+    return shelf.estimates()
 
 
 def test_it_follows_the_largest_eigenvalue_of_all_and_of_each_layer():
-    torch.manual_seed(0)
-    model = stack(5, 4, 3, activation=nn.Tanh).double()
-    x, y = task()
+    model, x, y = smooth()
     found = watched(model, torch.optim.SGD(model.parameters(), lr=1e-6, momentum=0.5), x, y)
     H = dense(model, x, y)
     split = 5 * 4 + 4
@@ -55,9 +59,7 @@ def test_it_follows_the_largest_eigenvalue_of_all_and_of_each_layer():
 
 
 def test_of_adam_it_is_that_in_its_own_coordinates():
-    torch.manual_seed(0)
-    model = stack(5, 4, 3, activation=nn.Tanh).double()
-    x, y = task()
+    model, x, y = smooth()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-7)
     found = watched(model, optimizer, x, y)
     H = dense(model, x, y)
@@ -69,9 +71,51 @@ def test_of_adam_it_is_that_in_its_own_coordinates():
 
 
 def test_of_an_optimizer_that_is_not_known_only_the_sharpness_is_read():
-    torch.manual_seed(0)
-    model = stack(5, 4, 3, activation=nn.Tanh).double()
-    x, y = task()
+    model, x, y = smooth()
     found = watched(model, torch.optim.RMSprop(model.parameters(), lr=1e-7), x, y, 8)
-    assert {name for name, _ in found} >= {"sharpness"}
-    assert "rate times sharpness" not in {name for name, _ in found}
+    names = {name for name, _ in found}
+    assert "sharpness" in names
+    assert "rate times sharpness" not in names
+
+
+def grows(make, curvature, steps=400):
+    """Whether descent on `c x² / 2` runs away."""
+    x = nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
+    optimizer = make([x])
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (0.5 * curvature * x.square()).sum().backward()
+        optimizer.step()
+        if not abs(float(x.detach())) < 1e6:
+            return True
+    return abs(float(x.detach())) > 1.0
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+def test_descent_diverges_just_beyond_what_is_borne(momentum):
+    def make(parameters):
+        return torch.optim.SGD(parameters, lr=0.1, momentum=momentum)
+
+    x = nn.Parameter(torch.ones(1))
+    optimizer = make([x])
+    rate = rate_of(optimizer, optimizer.param_groups[0], x)
+    limit = rate.borne / float(rate.roots) ** 2
+    assert not grows(make, 0.99 * limit, 4000)
+    assert grows(make, 1.01 * limit, 4000)
+
+
+def test_adam_is_scaled_by_its_second_moments():
+    x = nn.Parameter(torch.tensor([1.0, 2.0]))
+    optimizer = torch.optim.Adam([x], lr=0.01, betas=(0.9, 0.99), eps=0.0)
+    (x * torch.tensor([3.0, 5.0])).sum().backward()
+    assert rate_of(optimizer, optimizer.param_groups[0], x) is None  # no moments yet
+    optimizer.step()
+    rate = rate_of(optimizer, optimizer.param_groups[0], x)
+    torch.testing.assert_close(rate.roots.square(), 0.01 / torch.tensor([3.0, 5.0]))
+    assert rate.borne == pytest.approx(38.0)
+
+
+def test_of_other_optimizers_nothing_is_said():
+    x = nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.RMSprop([x])
+    assert rate_of(optimizer, optimizer.param_groups[0], x) is None
