@@ -6,6 +6,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from sigmascope.watching import Watch
+from watching.made import Shelf
 
 STEPS, ROWS, WORDS, WIDTH = 14, 12, 5, 16
 
@@ -53,17 +54,8 @@ def batch(step):
     return torch.randn(ROWS, WORDS, WIDTH, generator=generator, dtype=torch.float64)
 
 
-class Kept:
+class Kept(Shelf):
     """A sink that keeps the looks."""
-
-    def __init__(self):
-        self.looks = []
-
-    def write(self, look):
-        self.looks.append(look)
-
-    def close(self):
-        pass
 
     def values(self):
         found = {}

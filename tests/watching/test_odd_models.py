@@ -7,63 +7,28 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, rnn
 
+from tests.models_zoo import Net
 from tests.watching.made import Shelf, at_leisure, stack
 
 
-class Complex(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.randn(4, 4, dtype=torch.cfloat))
-        self.l = nn.Linear(4, 4)
-
-    def forward(self, x):
-        return (self.l(x).to(torch.cfloat) @ self.w).abs()
+def complex_weights():
+    w = nn.Parameter(torch.randn(4, 4, dtype=torch.cfloat))
+    return Net(lambda m, x: (m.l(x).to(torch.cfloat) @ m.w).abs(), w=w, l=nn.Linear(4, 4))
 
 
-class Tied(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
-        self.b.weight = self.a.weight
-
-    def forward(self, x):
-        return self.b(torch.relu(self.a(x)))
+def two(forward):
+    return Net(forward, a=nn.Linear(4, 4), b=nn.Linear(4, 4))
 
 
-class OneNumber(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.p = nn.Parameter(torch.tensor(1.0))
-
-    def forward(self, x):
-        return self.p * x
+def tied():
+    model = two(lambda m, x: m.b(torch.relu(m.a(x))))
+    model.b.weight = model.a.weight
+    return model
 
 
-class InPlace(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
-
-    def forward(self, x):
-        return self.b(self.a(x).relu_())
-
-
-class Keywords(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.l = nn.Linear(4, 3)
-
-    def forward(self, *, x):
-        return {"y": self.l(input=x)}
-
-
-class Choosing(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.ways = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
-
-    def forward(self, x):
-        return self.ways[int(torch.randint(0, 3, ()))](x)
+def choosing():
+    ways = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+    return Net(lambda m, x: m.ways[int(torch.randint(0, 3, ()))](x), ways=ways)
 
 
 def rows(*shape):
@@ -77,9 +42,9 @@ MODELS = {
     "lstm": (lambda: nn.LSTM(4, 8, 2, batch_first=True), lambda m: m(torch.randn(3, 5, 4))[0]),
     "gru": (lambda: nn.GRU(4, 8, bidirectional=True), lambda m: m(torch.randn(5, 3, 4))[0]),
     "packed": (lambda: nn.LSTM(4, 8, batch_first=True), PACKED),
-    "complex": (Complex, rows(3, 4)),
-    "tied": (Tied, rows(3, 4)),
-    "one number": (OneNumber, rows(3)),
+    "complex": (complex_weights, rows(3, 4)),
+    "tied": (tied, rows(3, 4)),
+    "one number": (lambda: Net(lambda m, x: m.p * x, p=nn.Parameter(torch.tensor(1.0))), rows(3)),
     "no layer": (nn.PReLU, rows(3, 4)),
     "a batch of one": (lambda: stack(4, 3, 1), rows(1, 4)),
     "no batch": (lambda: stack(4, 3, 1), rows(4)),
@@ -95,9 +60,10 @@ MODELS = {
     "spectral norm": (lambda: parametrizations.spectral_norm(nn.Linear(4, 3)), rows(5, 4)),
     "bfloat16": (lambda: nn.Linear(4, 3).bfloat16(), lambda m: m(torch.randn(5, 4).bfloat16())),
     "float16": (lambda: nn.Linear(4, 3).half(), lambda m: m(torch.randn(5, 4).half())),
-    "keywords": (Keywords, lambda m: m(x=torch.randn(5, 4))["y"]),
-    "in place": (InPlace, rows(5, 4)),
-    "choosing": (Choosing, rows(5, 4)),
+    "keywords": (lambda: Net(lambda m, x: {"y": m.l(input=x)}, l=nn.Linear(4, 3)),
+                 lambda m: m(x=torch.randn(5, 4))["y"]),
+    "in place": (lambda: two(lambda m, x: m.b(m.a(x).relu_())), rows(5, 4)),
+    "choosing": (choosing, rows(5, 4)),
     "transformer": (lambda: nn.Transformer(16, 2, 1, 1, 32, batch_first=True),
                     lambda m: m(torch.randn(2, 3, 16), torch.randn(2, 4, 16))),
     "nested": (lambda: nn.Linear(4, 3), lambda m: m(torch.nested.nested_tensor(

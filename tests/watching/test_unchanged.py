@@ -10,13 +10,16 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from models_zoo import MODELS, call
+from models_zoo import MODELS, Net as Named, call
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from sigmascope.watching import Watch
+from sigmascope.watching.alarms import Alarms
+from sigmascope.watching.probes import Activations, Attention, Updates, activations
 from tests.sampling import some
+from tests.watching.made import stack
 from watching.layouts import Kept
 
 STEPS = 14
@@ -241,11 +244,8 @@ def test_frozen_weights_beside_adapters_are_left_alone():
 
 
 def test_two_optimizers_that_play_against_each_other_are_watched():
-    class Game(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.make = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4))
-            self.judge = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    def game():
+        return Named(None, make=stack(4, 8, 4), judge=stack(4, 8, 1, activation=nn.Tanh))
 
     def two(model):
         return [torch.optim.Adam(m.parameters(), 0.01) for m in (model.judge, model.make)]
@@ -262,33 +262,29 @@ def test_two_optimizers_that_play_against_each_other_are_watched():
         making.step()
         return loss
 
-    kept = same(Game, two, play)
+    kept = same(game, two, play)
     sites = {r.site for look in kept.looks for r in look.readings if r.quantity == "update norm"}
     assert sites == {"make.0", "make.2", "judge.0", "judge.2"}
 
 
 def test_sparse_gradients_are_read_as_they_are():
-    class Words(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.table, self.head = nn.Embedding(20, 6, sparse=True), nn.Linear(6, 3)
-
-        def forward(self, x):
-            return self.head(self.table(x).mean(1))
+    def words():
+        parts = {"table": nn.Embedding(20, 6, sparse=True), "head": nn.Linear(6, 3)}
+        return Named(lambda m, x: m.head(m.table(x).mean(1)), **parts)
 
     def two(model):
         dense = torch.optim.SGD(model.head.parameters(), 0.1)
         return [torch.optim.SparseAdam(model.table.parameters(), 0.01), dense]
 
     def step_of(model, sparse, dense, step, watch):
-        words = torch.randint(20, (5, 4), generator=torch.Generator().manual_seed(step))
+        x = torch.randint(20, (5, 4), generator=torch.Generator().manual_seed(step))
         sparse.zero_grad(), dense.zero_grad()
-        loss = model(words).square().mean()
+        loss = model(x).square().mean()
         loss.backward()
         sparse.step(), dense.step()
         return loss
 
-    kept = same(Words, two, step_of)
+    kept = same(words, two, step_of)
     found = {r.site for look in kept.looks for r in look.readings if r.quantity == "gradient norm"}
     assert found == {"table", "head"}
 
@@ -330,7 +326,7 @@ def _tensors(one):
 
 
 def test_a_model_saved_while_a_look_is_open_loads_where_there_is_no_sigmascope(tmp_path):
-    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    net = stack(4, 4, 2, activation=nn.Tanh)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
     with Watch(net, optimizer, **ALWAYS) as watch:
         for _ in range(3):
@@ -357,7 +353,7 @@ def plain_of(net, optimizer):
 
 
 def test_parameters_that_are_added_later_are_said_to_be_left_out():
-    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    net = stack(4, 4, 2, activation=nn.Tanh)
     optimizer, kept = torch.optim.SGD(net[0].parameters(), 0.1), Kept()
     with Watch(net, optimizer, sinks=[kept], **ALWAYS) as watch:
         watch.step(plain_of(net, optimizer))
@@ -369,9 +365,7 @@ def test_parameters_that_are_added_later_are_said_to_be_left_out():
 
 
 def test_control_c_in_a_probe_passes_through(monkeypatch):
-    from sigmascope.watching.probes import Updates
-
-    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    net = stack(4, 4, 2, activation=nn.Tanh)
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
 
     def interrupt(*_):
@@ -382,26 +376,21 @@ def test_control_c_in_a_probe_passes_through(monkeypatch):
         plain_of(net, optimizer)
 
 
+def fail(*_):
+    raise ZeroDivisionError("on purpose")
+
+
 @pytest.mark.parametrize("method", ["open", "before", "stepped", "agree", "local", "read"])
 def test_what_fails_in_a_probe_is_one_line(monkeypatch, method):
-    from sigmascope.watching.probes import Activations
-
-    def fail(*_):
-        raise ZeroDivisionError("on purpose")
-
     monkeypatch.setattr(Activations, method, fail)
     kept = same(Net, RULES["sgd"], plain)
     (said,) = lines(kept)
     assert (said.what, "on purpose" in said.why) == ("activations", True)
+    assert kept.looks[-1].step == STEPS
     assert read(kept) >= EVERY - {"mean square", "statistics drift", "saturated share"}
 
 
 def test_a_hook_that_fails_lets_the_pass_go_on(monkeypatch):
-    from sigmascope.watching.probes import Attention, activations
-
-    def fail(*_):
-        raise ZeroDivisionError("on purpose")
-
     monkeypatch.setattr(activations, "channel_of", fail)
     monkeypatch.setattr(Attention, "hear", fail)
     kept = same(Net, RULES["sgd"], plain)
@@ -409,18 +398,13 @@ def test_a_hook_that_fails_lets_the_pass_go_on(monkeypatch):
 
 
 def test_what_fails_in_an_alarm_ends_the_watch_and_not_the_training(monkeypatch):
-    from sigmascope.watching.watch import Alarms
-
-    def fail(*_):
-        raise ZeroDivisionError("on purpose")
-
     monkeypatch.setattr(Alarms, "look", fail)
     kept = same(Net, RULES["sgd"], plain)
     assert "on purpose" in lines(kept)[-1].why
 
 
 def test_a_watch_with_nothing_left_to_read_goes_on_with_the_loss():
-    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+    net = stack(4, 4, 2, activation=nn.Tanh)
     optimizer, kept = torch.optim.SGD(net.parameters(), 0.1), Kept()
     with Watch(net, optimizer, sinks=[kept], only=["attention"], **ALWAYS) as watch:
         for _ in range(40):

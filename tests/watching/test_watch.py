@@ -1,6 +1,5 @@
 """Watching a model while it trains."""
 
-import copy
 import gc
 import logging
 import math
@@ -12,13 +11,12 @@ import tracemalloc
 
 import pytest
 import torch
-from torch import nn
 
 from sigmascope.gate import Refusal
 from sigmascope.store import Run
-from sigmascope.watching import LOSS, OVER, watch
-from sigmascope.watching.probes import Gradients, Updates
-from tests.watching.made import Shelf, Ticks, at_leisure, stack, task, trained
+from sigmascope.watching import OVER, watch
+from sigmascope.watching.probes import Gradients
+from tests.watching.made import Shelf, Ticks, at_leisure, stack, task, trained, watched
 
 
 def made(kind=torch.optim.SGD, **settings):
@@ -72,30 +70,13 @@ def test_of_several_optimizers_the_last_is_counted_and_all_are_read():
     assert updates == {"0", "2"}
 
 
-def test_training_is_the_same_to_the_last_bit():
-    x, y = task()
-    weights = []
-    for watched in (False, True):
-        torch.manual_seed(0)
-        model = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5),
-                              nn.Linear(8, 3)).double()  # fmt: skip
-        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-        watching = at_leisure(model, optimizer) if watched else None
-        trained(model, x, y, optimizer, 30, watching)
-        weights.append([*copy.deepcopy(model).state_dict().values(), torch.rand(3)])
-        if watching:
-            watching.close()
-    assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
-
-
 def test_nothing_is_left_behind_when_it_is_closed():
     model, optimizer = made()
-    before = [dict(m._forward_hooks) for m in model.modules()]
     watching = at_leisure(model, optimizer)
     trained(model, *task(), optimizer, 5, watching)
     watching.close()
     watching.close()
-    assert [dict(m._forward_hooks) for m in model.modules()] == before
+    assert not any(m._forward_hooks for m in model.modules())
     assert not optimizer._optimizer_step_pre_hooks or len(optimizer._optimizer_step_pre_hooks) == 1
     assert not optimizer._optimizer_step_post_hooks
 
@@ -115,28 +96,11 @@ def test_a_probe_that_fails_is_one_line_and_training_goes_on(monkeypatch, caplog
         raise ValueError("of ours")
 
     monkeypatch.setattr(Gradients, "before", broken)
-    model, optimizer = made()
-    shelf = Shelf()
-    with at_leisure(model, optimizer, sinks=[shelf]) as watching:
-        trained(model, *task(), optimizer, 10, watching)
+    shelf = watched(*made(), 10)
     said = [r.getMessage() for r in caplog.records]
     assert said == ["sigmascope reads gradients no more: ValueError: of ours"]
     assert {r.quantity for r in shelf.readings()} >= {"update norm", "loss"}
     assert [s.what for look in shelf.looks for s in look.skipped].count("gradients") == 1
-
-
-@pytest.mark.parametrize("method", ["open", "before", "stepped", "local", "read"])
-def test_wherever_a_probe_fails_the_others_go_on(monkeypatch, method):
-    def broken(*_):
-        raise RuntimeError("of ours")
-
-    monkeypatch.setattr(Updates, method, broken)
-    model, optimizer = made()
-    shelf = Shelf()
-    with at_leisure(model, optimizer, sinks=[shelf]) as watching:
-        trained(model, *task(), optimizer, 10, watching)
-    assert watching.steps == 10
-    assert any(r.quantity == "gradient norm" for r in shelf.of(10))
 
 
 def test_an_alarm_is_told_once_filed_and_ended(caplog):
@@ -249,15 +213,6 @@ def test_a_hundred_thousand_steps_take_no_more_memory_than_some(tmp_path):
     assert peaks[9] - peaks[1] < 20_000  # kB
     with Run(tmp_path / "a.run", write=False) as run:
         assert len(run.steps()) < 3000
-
-
-def test_the_first_loss_is_that_of_the_first_step():
-    model, optimizer = made()
-    shelf = Shelf()
-    with at_leisure(model, optimizer, sinks=[shelf]) as watching:
-        losses = trained(model, *task(), optimizer, 3, watching)
-    first = next(r for look in shelf.looks for r in look.readings if r.site == LOSS)
-    assert first.estimate.value == losses[0]
 
 
 def test_a_loss_that_is_no_number_at_all_does_not_stop_training(caplog):

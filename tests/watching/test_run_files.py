@@ -1,13 +1,17 @@
-"""What is filed, and when."""
+"""What of the looks is filed, and when."""
 
 from dataclasses import replace
 
+import torch
+
 from sigmascope.records import Estimate, Finding, Reading, Skipped
+from sigmascope.store import Run
+from sigmascope.watching import LOSS, Look
 from sigmascope.watching.budget import Buckets
 from sigmascope.watching.probes import Losses
-from sigmascope.watching.run_files import POINTS, Filing
+from sigmascope.watching.run_files import POINTS, Filing, RunFile, about_of
 from sigmascope.watching.sinks import Column
-from tests.watching.made import Shelf, Ticks
+from tests.watching.made import Shelf, Ticks, stack
 
 ALARM = Finding("loss-spike", "a", "warning", (), "It rose.", "x")
 
@@ -45,7 +49,7 @@ def test_looks_are_thinned_to_some_hundreds():
     assert max(gaps) <= steps // POINTS
 
 
-def test_filing_waits_until_it_is_paid():
+def test_filing_waits_until_it_is_paid_and_an_alarm_is_filed_at_once():
     shelf = Shelf()
     filing = Filing([shelf], 0.02, Ticks(1.0))
     poor = Buckets([Losses()], 0.02)
@@ -53,18 +57,11 @@ def test_filing_waits_until_it_is_paid():
         filing.keep(step, [column(1.0)], [], [], [])
         filing.file_if_due(step, poor)
     assert [look.step for look in shelf.looks] == [1]
-
-
-def test_an_alarm_is_filed_at_once():
-    shelf = Shelf()
-    filing = Filing([shelf], 0.02, Ticks(1.0))
-    poor = Buckets([Losses()], 0.02)
-    filing.keep(1, [column(1.0)], [], [], [])
-    filing.file_if_due(1, poor)
-    filing.keep(2, [], [], [ALARM], [Skipped("a", "b", "c")])
-    filing.file_if_due(2, poor)
-    assert shelf.looks[-1].findings == (ALARM,)
-    assert shelf.looks[-1].skipped[0].why == "c"
+    filing.keep(50, [], [], [ALARM], [Skipped("a", "b", "c")])
+    filing.file_if_due(50, poor)
+    *before, last = shelf.looks
+    assert (last.step, last.findings, last.skipped[0].why) == (50, (ALARM,), "c")
+    assert not any(look.findings or look.skipped for look in before)
 
 
 def test_a_sink_that_fails_is_dropped_with_one_line_and_the_others_go_on(caplog):
@@ -106,3 +103,39 @@ def test_what_must_be_filed_is_and_what_shares_a_place_is_filed_whole():
         filing.file_if_due(step, buckets, must=step == 3)
     assert [look.step for look in shelf.looks] == [1, 3]
     assert all(list(look.readings) == twins for look in shelf.looks)
+
+
+def look(step, value=1.0):
+    return Look(step, (Reading(LOSS, "loss", Estimate.exactly(value), "watch"),))
+
+
+def test_looks_come_back_with_layers_and_circumstances(tmp_path):
+    model = stack(3, 4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+    about = about_of(model, [optimizer], budget=0.02, processes=1)
+    file = RunFile(tmp_path / "a.run", model, about)
+    file.write(look(3))
+    file.write(look(7, 2.0))
+    file.close()
+    with Run(tmp_path / "a.run", write=False) as run:
+        assert run.steps() == (3, 7)
+        assert [(r.step, r.estimate.value) for r in run.readings()] == [(3, 1.0), (7, 2.0)]
+        assert [(x.site, x.parameters) for x in run.layers()] == [
+            ("0", ("0.weight", "0.bias")),
+            ("2", ("2.weight", "2.bias")),
+        ]
+        words = {w.name: w.value for w in run.about()}
+    assert words["model"] == "Sequential, 26 parameters"
+    assert "lr=0.25" in words["optimizer"]
+
+
+def test_a_file_that_exists_goes_on_and_names_its_layers_once(tmp_path):
+    model = stack(3, 2)
+    for step in (4, 9):
+        file = RunFile(tmp_path / "a.run", model, {})
+        assert file.last == (0 if step == 4 else 4)
+        file.write(look(step))
+        file.close()
+    with Run(tmp_path / "a.run", write=False) as run:
+        assert run.steps() == (4, 9)
+        assert len(list(run.layers())) == 1

@@ -10,7 +10,8 @@ from torch import nn
 from sigmascope.watching import Watch
 from sigmascope.watching.extra_passes import MISSED, EagerPass, _own
 from sigmascope.watching.processes import Processes
-from tests.watching.made import Shelf, at_leisure, task
+from tests.models_zoo import Net
+from tests.watching.made import Shelf, at_leisure, stack, task
 
 X, Y = task(samples=8)
 
@@ -67,7 +68,7 @@ def test_nothing_is_left_of_the_pass(in_place):
 
 
 def test_it_reads_what_a_pass_of_the_new_weights_on_the_same_batch_would():
-    model = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 3)).double()
+    model = stack(5, 6, 3).double()
     optimizer, shelf = torch.optim.SGD(model.parameters(), lr=0.1), Shelf()
     called = compiled(model)
     with at_leisure(called, optimizer, sinks=[shelf]):
@@ -75,10 +76,9 @@ def test_it_reads_what_a_pass_of_the_new_weights_on_the_same_batch_would():
             optimizer.zero_grad()
             called((step + 1) * X).square().mean().backward()
             optimizer.step()
-    sizes = {r.site: r.estimate.value for r in shelf.readings() if r.quantity == "mean square"}
-    hidden = model[1](model[0](4 * X)).detach()
-    assert sizes["0"] == pytest.approx(float((4 * X).square().mean()), rel=1e-12)
-    assert sizes["2"] == pytest.approx(float(hidden.square().mean()), rel=1e-12)
+    for site, read in (("0", 4 * X), ("2", model[:2](4 * X).detach())):
+        size = shelf.estimates()["mean square", site].value
+        assert size == pytest.approx(float(read.square().mean()), rel=1e-12)
 
 
 def test_it_keeps_no_tape():
@@ -105,7 +105,7 @@ def test_it_runs_in_the_precision_of_the_step():
 
 
 def test_another_watch_of_the_same_parts_does_not_hear_it():
-    whole = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 3)).double()
+    whole = stack(5, 6, 3).double()
     optimizer, shelf = torch.optim.SGD(whole.parameters(), lr=0.1), Shelf()
     called = compiled(whole)
     with (
@@ -118,19 +118,10 @@ def test_another_watch_of_the_same_parts_does_not_hear_it():
             called(X)
             optimizer.step()
     sizes = {
-        r.estimate.value for r in shelf.readings() if (r.site, r.quantity) == ("0", "mean square")
+        r.estimate.value for r in shelf.readings() if (r.quantity, r.site) == ("mean square", "0")
     }
     assert [*sizes] == pytest.approx([float(X.square().mean())] * len(sizes), rel=1e-12)
     assert sizes
-
-
-class Asked(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.one = nn.Linear(5, 3)
-
-    def forward(self, ask):
-        return self.one(ask.x)
 
 
 class Ask:
@@ -138,7 +129,7 @@ class Ask:
 
 
 def test_what_cannot_be_kept_is_said_and_training_goes_on():
-    model, shelf = Asked().double(), Shelf()
+    model, shelf = Net(lambda m, ask: m.one(ask.x), one=nn.Linear(5, 3)).double(), Shelf()
     optimizer, called = torch.optim.SGD(model.parameters(), lr=0.1), compiled(model)
     with at_leisure(called, optimizer, sinks=[shelf]) as watch:
         for _ in range(6):
@@ -152,7 +143,7 @@ def test_what_cannot_be_kept_is_said_and_training_goes_on():
 
 
 def test_where_calls_are_not_seen_the_probe_batch_is_run():
-    model, shelf = nn.Sequential(nn.Linear(5, 6), nn.ReLU(), nn.Linear(6, 3)).double(), Shelf()
+    model, shelf = stack(5, 6, 3).double(), Shelf()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with at_leisure(model, optimizer, sinks=[shelf], probe_batch=3 * X, views=()):
         called = compiled(model)  # behind the start of the watch
@@ -160,10 +151,8 @@ def test_where_calls_are_not_seen_the_probe_batch_is_run():
             optimizer.zero_grad()
             called(X).square().mean().backward()
             optimizer.step()
-    sizes = [
-        r.estimate.value for r in shelf.readings() if (r.quantity, r.site) == ("mean square", "0")
-    ]
-    assert sizes[-1] == pytest.approx(float((3 * X).square().mean()))
+    found = shelf.estimates()["mean square", "0"].value
+    assert found == pytest.approx(float((3 * X).square().mean()))
 
 
 def test_a_model_is_copied_and_saved_in_the_middle_of_a_step():

@@ -1,15 +1,16 @@
-"""Columns become readings."""
+"""Columns become readings, and looks hold them."""
 
 import math
 
 from sigmascope.records import Estimate
-from sigmascope.watching.sinks import Column
+from sigmascope.watching.sinks import Column, one_line
 
 
 def test_values_become_readings_with_what_rounding_can_have_moved():
-    found = list(Column("gradient norm", ["a", "b"], [2.0, 4.0], 0.5).readings())
-    assert [(r.site, r.estimate.value) for r in found] == [("a", 2.0), ("b", 4.0)]
+    found = list(Column("gradient norm", ["a", "b", "c"], [2.0, 4.0, math.inf], 0.5).readings())
+    assert [(r.site, r.estimate.value) for r in found] == [("a", 2.0), ("b", 4.0), ("c", math.inf)]
     assert (found[1].estimate.low, found[1].estimate.high) == (2.0, 6.0)
+    assert found[2].estimate.low == math.inf
 
 
 def test_what_is_no_number_is_an_entry_that_is_not_finite():
@@ -18,13 +19,13 @@ def test_what_is_no_number_is_an_entry_that_is_not_finite():
     assert found.estimate.high == math.inf
 
 
-def test_infinity_is_filed_as_it_is():
-    (found,) = Column("gradient norm", ["a"], [math.inf], 0.1).readings()
-    assert found.estimate.low == math.inf
-
-
 def test_estimates_keep_their_own_intervals():
     estimate = Estimate(2.0, 1.0, 3.0, "x")
     (found,) = Column.of("spectral norm", [("a", estimate)], "matrix").readings()
     assert found.estimate is estimate
     assert found.form == "matrix"
+
+
+def test_what_went_wrong_is_one_line_that_ends():
+    assert one_line(ValueError("a\n  b")) == "a b"
+    assert len(one_line("x" * 999)) == 300

@@ -1,3 +1,5 @@
+"""How two runs side by side look, as text, JSON and rows."""
+
 import json
 
 import pytest

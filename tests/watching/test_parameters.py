@@ -10,20 +10,12 @@ from sigmascope.watching.sinks import WHOLE
 from tests.watching.made import stack
 
 
-def test_places_are_modules_with_trained_parameters_in_the_order_of_the_model():
-    model = stack(3, 4, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    found = places(model, [optimizer])
-    assert [p.site for p in found] == ["0", "2"]
-    assert [len(p.parameters) for p in found] == [2, 2]
-
-
-def test_each_place_knows_its_optimizer_and_frozen_ones_have_none():
+def test_places_are_modules_with_trained_parameters_and_know_their_optimizer():
     model = stack(3, 4, 4, 2)
     one = torch.optim.SGD(model[0].parameters(), lr=0.1)
     other = torch.optim.Adam(model[4].parameters())
-    found = places(model, [one, other])
-    assert [(p.site, p.optimizer) for p in found] == [("0", one), ("4", other)]
+    found = [(p.site, len(p.parameters), p.optimizer) for p in places(model, [other, one])]
+    assert found == [("0", 2, one), ("4", 2, other)]
 
 
 def test_parameters_of_the_model_itself_are_at_the_model():
