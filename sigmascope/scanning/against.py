@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -173,40 +173,45 @@ def merges(
             out.append(Skipped(task.matrix.site, "tensor", task.note))
             continue
         if stored is not None:
-            task = _as_stored(task, stored, turned)
+            # the change transposed, where only so it fits, or where the base stores that layer so;
+            # where the base stores none so, the adapter's settings stand
+            product, (rows, cols) = task.cut, task.matrix.shape
+            assert isinstance(product, Product)
+            if rows != cols:
+                flip = tuple(stored.shape) == (cols, rows)
+            else:
+                flip = product.turned is not None and bool(turned)
+                flip = flip and (stored.name in turned) != product.turned
+            if flip:
+                left, right = (
+                    replace(c, turned=not c.turned) for c in (product.right, product.left)
+                )
+                cut = replace(product, left=left, right=right)
+                task = replace(task, matrix=replace(task.matrix, rows=cols, cols=rows), cut=cut)
         if stored is None or tuple(stored.shape) != task.matrix.shape:
             shape = "no weight of that name" if stored is None else f"shape {list(stored.shape)}"
             why = f"the base has {shape}, where the adapter changes {list(task.matrix.shape)}"
             out.append(Skipped(task.matrix.site, "tensor", why))
             continue
-        pairs.append(_merged_pair(stored, task, len(pairs), wanted))
+        assert isinstance(task.cut, Product)
+        base_cut = Cut(stored, 0, stored.shape[0], rows=stored.shape[0])
+        matrix = replace(
+            task.matrix,
+            kind="linear",
+            dtype=stored.dtype,
+            tensors=stored.tensors,
+            bytes=stored.bytes + task.matrix.bytes,
+            effort="leading",
+            form="matrix",
+        )
+        before = replace(task, index=len(pairs), matrix=matrix, cut=base_cut)
+        after = replace(before, cut=replace(task.cut, base=base_cut))
+        work = TIMES * work_of(matrix.shape, "leading")
+        pairs.append(MatrixPair(len(pairs), "change", matrix.site, (before, after), wanted, work))
     meant = {s.name for task in changes if (s := _named(known, task.matrix.site))}
     rest = [s for s in base.tensors if s.name not in meant and len(s.shape) > 1]
     out += [Skipped(s.name, "tensor", "the adapter leaves it as it is") for s in rest]
     return pairs, out
-
-
-def _as_stored(task: Task, stored: Stored, turned: Set[str]) -> Task:
-    """The change transposed, where only so it fits, or where the base stores that layer so.
-
-    Args:
-        task: With the product as the adapter's settings have it.
-        stored: The weight of the base.
-        turned: Names of weights of the base that are stored as `[in, out]`; if there are none, the
-            adapter's settings stand.
-    """
-    product, shape = task.cut, task.matrix.shape
-    assert isinstance(product, Product)
-    if shape[0] != shape[1]:
-        flip = tuple(stored.shape) == shape[::-1]
-    else:
-        flip = product.turned is not None and bool(turned)
-        flip = flip and (stored.name in turned) != product.turned
-    if not flip:
-        return task
-    left, right = (replace(c, turned=not c.turned) for c in (product.right, product.left))
-    matrix = replace(task.matrix, rows=shape[1], cols=shape[0])
-    return replace(task, matrix=matrix, cut=replace(product, left=left, right=right))
 
 
 def _named(known: Mapping[str, Stored], name: str) -> Stored | None:
@@ -215,24 +220,6 @@ def _named(known: Mapping[str, Stored], name: str) -> Stored | None:
         return known[name]
     ends = [s for n, s in known.items() if n.endswith(f".{name}") or name.endswith(f".{n}")]
     return ends[0] if len(ends) == 1 else None
-
-
-def _merged_pair(stored: Stored, task: Task, index: int, wanted: frozenset[str]) -> MatrixPair:
-    assert isinstance(task.cut, Product)
-    cut = Cut(stored, 0, stored.shape[0], rows=stored.shape[0])
-    matrix = replace(
-        task.matrix,
-        kind="linear",
-        dtype=stored.dtype,
-        tensors=stored.tensors,
-        bytes=stored.bytes + task.matrix.bytes,
-        effort="leading",
-        form="matrix",
-    )
-    before = replace(task, index=index, matrix=matrix, cut=cut)
-    after = replace(before, cut=replace(task.cut, base=cut))
-    work = TIMES * work_of(matrix.shape, "leading")
-    return MatrixPair(index, "change", matrix.site, (before, after), wanted, work)
 
 
 # ------------------------------------------------------------------------------
@@ -341,9 +328,9 @@ def _change(pair: MatrixPair, A: Tensor, B: Tensor) -> Iterator[Item]:
     rounding = A.numel() + 8.0
     size, moved = (Estimate.rounded(x, ulps=rounding).sqrt() for x in (first, apart))
     yield _read(pair, q.RELATIVE_CHANGE, (moved / size).at_least(0.0))
-    off = rounding * EPS * math.sqrt(second / first)  # of the scale, whatever cancels in it
+    lost = rounding * EPS * math.sqrt(second / first)  # of the scale, whatever cancels in it
     scale = inner / first
-    yield _read(pair, q.BEST_SCALE, Estimate.within(scale, off + abs(scale) * rounding * EPS))
+    yield _read(pair, q.BEST_SCALE, Estimate.within(scale, lost + abs(scale) * rounding * EPS))
     if apart == 0:
         for name in (q.TURNED_CHANGE, q.CHANGE_NORM):
             yield _read(pair, name, Estimate.exactly(0.0))
@@ -353,40 +340,26 @@ def _change(pair: MatrixPair, A: Tensor, B: Tensor) -> Iterator[Item]:
     turned = math.sqrt(
         sum(float((other - scale * one).square().sum()) for one, other in _panels(A, B)) / first
     )
-    gap = 2 * off + turned * rounding * EPS
+    gap = 2 * lost + turned * rounding * EPS
     yield _read(pair, q.TURNED_CHANGE, Estimate.within(turned, gap).at_least(0.0))
     generator = torch.Generator().manual_seed(pair.tasks[0].seed)
-    yield from _of_difference(pair, _difference(A, B), moved**2, generator)
-    yield from _directions(pair, A, B, generator)
 
-
-def _difference(A: Tensor, B: Tensor) -> Tensor:
-    """`B - A` in single precision at least, rounded once."""
-    A, B = _wide(A, B)
-    return B - A
-
-
-def _of_difference(
-    pair: MatrixPair, D: Tensor, energy: Estimate, generator: torch.Generator
-) -> Iterator[Item]:
-    """Norm, rank and spikes of the difference, whose energy is known before it is rounded."""
+    # norm, rank and spikes of the difference, rounded once, whose energy is known before that
+    first_wide, second_wide = _wide(A, B)
+    D = second_wide - first_wide
     seen = entries(D, "")
     s = leading(D, energy=seen.energy.high, vectors=0, generator=generator).spectrum
     found = measure(D, (q.SPECTRAL_NORM, q.SPIKES), s=s, entries=seen, generator=generator)
     top = found.numbers[q.SPECTRAL_NORM]
     yield _read(pair, q.CHANGE_NORM, top)
-    ratio = (energy / top**2).at_least(1.0).at_most(float(min(s.shape)))
+    ratio = (moved**2 / top**2).at_least(1.0).at_most(float(min(s.shape)))
     yield _read(pair, q.CHANGE_STABLE_RANK, ratio)
     if q.SPIKES in found.numbers:
         yield _read(pair, q.CHANGE_SPIKES, found.numbers[q.SPIKES])
     else:
         yield Skipped(pair.site, q.CHANGE_SPIKES, found.undefined[q.SPIKES])
 
-
-def _directions(
-    pair: MatrixPair, A: Tensor, B: Tensor, generator: torch.Generator
-) -> Iterator[Item]:
-    """Angles between the leading directions, and those of the second that are none of the first."""
+    # angles between the leading directions, and those of the second that are none of the first
     k = min(COMPARED, min(A.shape) // 2)
     if k < 1:
         why = "of a single direction nothing can be compared"
@@ -397,8 +370,8 @@ def _directions(
         float(principal_angles(first[:, :k], second[:, :k])[-1])
         for first, second in ((one.left, other.left), (one.right, other.right))
     )
-    turned = math.asin(off(one, A, k)) + math.asin(off(other, B, k))
-    ends = max(min(angle, math.pi / 2) - turned, 0.0), min(angle + turned, math.pi / 2)
+    slack = math.asin(off(one, A, k)) + math.asin(off(other, B, k))
+    ends = max(min(angle, math.pi / 2) - slack, 0.0), min(angle + slack, math.pi / 2)
     how = f"{k} leading directions by block krylov"
     risk = one.spectrum.risk + other.spectrum.risk
     form = f"{k} directions"
@@ -482,7 +455,14 @@ def versions(source: Origin, other: Origin, settings: Settings, *, workers: int 
     if changes:
         pairs, alone = merges(first, one.tasks, changes, settings.wanted & CHANGES)
     else:
-        pairs, alone = _matched(one.tasks, two.tasks, settings), [*_alone(one, two, settings)]
+        twins, pairs = {task.matrix.site: task for task in two.tasks}, list[MatrixPair]()
+        for i, task in enumerate(one.tasks):
+            twin = twins.get(task.matrix.site)
+            if twin is not None and not _unlike(task, twin, settings):
+                work = TIMES * work_of(task.matrix.shape, "leading")
+                wanted, both = settings.wanted & CHANGES, (task, twin)
+                pairs.append(MatrixPair(i, "change", task.matrix.site, both, wanted, work))
+        alone = [*_alone(one, two, settings)]
     known = {s.site for s in one.plan.skipped}
     skipped = [*one.plan.skipped, *(s for s in alone if s.site not in known)]
     matrices = [pair.tasks[0].matrix for pair in pairs]
@@ -494,19 +474,6 @@ def versions(source: Origin, other: Origin, settings: Settings, *, workers: int 
     about = {**plan.about, "against": second.name}
     memory = max((_memory(pair.tasks) for pair in pairs), default=0)
     return PlannedWork(replace(plan, about=about, settings=asked, memory=memory), (), placed)
-
-
-def _matched(ones: Sequence[Task], twos: Sequence[Task], settings: Settings) -> list[MatrixPair]:
-    by_site = {task.matrix.site: task for task in twos}
-    pairs: list[MatrixPair] = []
-    for i, task in enumerate(ones):
-        twin = by_site.get(task.matrix.site)
-        if twin is None or _unlike(task, twin, settings):
-            continue
-        work = TIMES * work_of(task.matrix.shape, "leading")
-        wanted = settings.wanted & CHANGES
-        pairs.append(MatrixPair(i, "change", task.matrix.site, (task, twin), wanted, work))
-    return pairs
 
 
 def _alone(one: PlannedWork, two: PlannedWork, settings: Settings) -> Iterator[Skipped]:

@@ -386,21 +386,16 @@ def _parts(one: Piece, rule: NameRule, heads: Heads) -> list[Piece]:
         rule.parts, kinds, pairwise(accumulate(each, initial=0)), strict=True
     ):
         rows = outer * (b - a)
-        cut = _part(one.cut, inner, outer, sum(each), (a, b))
+        # outputs [a, b) of every group; a stretch of stored rows where that is possible
+        cut, group = one.cut, sum(each)
+        if cut.turned:
+            cut = replace(cut, shape=(inner, outer, group), ranges=((2, a, b),), rows=inner)
+        elif outer == 1 and cut.start == 0 and cut.stop == group:
+            cut = replace(cut, start=a, stop=b, rows=b - a)
+        else:
+            cut = replace(cut, shape=(outer, group, inner), ranges=((1, a, b),), rows=rows)
         found.append(Piece(name, kind, cut, (rows, inner), one.bytes * rows // out))
     return found
-
-
-def _part(cut: Cut, inner: int, outer: int, group: int, ends: tuple[int, int]) -> Cut:
-    """Outputs `[a, b)` of every group; a stretch of stored rows where that is possible."""
-    a, b = ends
-    if cut.turned:
-        shape, dim, rows = (inner, outer, group), 2, inner
-    elif outer == 1 and cut.start == 0 and cut.stop == group:
-        return replace(cut, start=a, stop=b, rows=b - a)
-    else:
-        shape, dim, rows = (outer, group, inner), 1, outer * (b - a)
-    return replace(cut, shape=shape, ranges=((dim, a, b),), rows=rows)
 
 
 def _sizes(shape: tuple[int, int], rule: NameRule, heads: Heads) -> tuple[int, list[int]] | str:
@@ -445,26 +440,28 @@ def by_head(found: Sequence[Piece], heads: Heads) -> list[Piece]:
         found: The matrices of one tensor.
         heads: Of the model.
     """
-    return [head for piece in found for head in _heads(piece, heads)]
-
-
-def _heads(piece: Piece, heads: Heads) -> list[Piece]:
-    if not piece.kind.startswith("attention ") or piece.kind == "attention latent" or piece.note:
-        return [piece]
-    side = 1 if piece.kind == MIXED else 0
-    count = heads.among(piece.kind, piece.shape[side])
-    size = piece.shape[side] // count if count else 0
-    cuts = [_cut(piece, i, size) for i in range(count)]
-    if not cuts or None in cuts:
-        why = "it was not split into heads: the configuration does not say how many fit it"
-        return [replace(piece, note=why)]
-    rows, cols = piece.shape
-    shape = (rows, size) if side else (size, cols)
-    return [
-        Piece(f"{piece.part} head {i}".strip(), piece.kind, cut, shape, piece.bytes // count)
-        for i, cut in enumerate(cuts)
-        if cut is not None
-    ]
+    split: list[Piece] = []
+    for piece in found:
+        kind = piece.kind
+        if not kind.startswith("attention ") or kind == "attention latent" or piece.note:
+            split.append(piece)
+            continue
+        side = 1 if kind == MIXED else 0
+        count = heads.among(kind, piece.shape[side])
+        size = piece.shape[side] // count if count else 0
+        cuts = [_cut(piece, i, size) for i in range(count)]
+        if not cuts or None in cuts:
+            why = "it was not split into heads: the configuration does not say how many fit it"
+            split.append(replace(piece, note=why))
+            continue
+        rows, cols = piece.shape
+        shape = (rows, size) if side else (size, cols)
+        split += [
+            Piece(f"{piece.part} head {i}".strip(), kind, cut, shape, piece.bytes // count)
+            for i, cut in enumerate(cuts)
+            if cut is not None
+        ]
+    return split
 
 
 def _cut(piece: Piece, i: int, size: int) -> Cut | None:
@@ -582,18 +579,23 @@ def _pieces(
     shapes: Mapping[str, tuple[int, ...]],
 ) -> list[Piece] | str:
     """What a tensor holds, by its rule or else by its dimensions."""
-    if why := _no_matrix(stored, rule):
-        return why
+    sides = [side for side in stored.shape if side != 1]
+    if prod(stored.shape) == 0:
+        return f"it is empty, of shape {list(stored.shape)}"
+    named = stored.name.endswith("weight")  # a map to one number, which is worth its row
+    if len(stored.shape) < 2 or (len(sides) < 2 and not (named and len(stored.shape) == 2)):
+        return "a vector: its one singular value is its norm"
+    if rule is not None and rule.left_out:
+        return rule.left_out
     if rule is not None and rule.layout == "gates":
-        named = gated(stored.name, rule, shapes)
-        if isinstance(named, str):
-            return [replace(whole(stored, rule.kind), note=named)]
-        rule = named
+        split = gated(stored.name, rule, shapes)
+        if isinstance(split, str):
+            return [replace(whole(stored, rule.kind), note=split)]
+        rule = split
     if rule is not None and len(stored.shape) == (3 if rule.experts else rule.dims):
         return pieces(stored, rule, heads_of(stored.name, config))
     if len(stored.shape) == 2:
         return [whole(stored, "linear")]
-    sides = [side for side in stored.shape if side != 1]
     if len(sides) == 2 and stored.shape[0] == 1:  # as position embeddings [1, places, width]
         shape = (sides[0], sides[1])
         kind = rule.kind if rule else "linear"
@@ -602,17 +604,6 @@ def _pieces(
         return pieces(stored, NameRule(stored.name, kind="expert", experts=True))
     flat = rule is not None and prod(stored.shape[2:]) == 1  # a kernel of one pixel is a matrix
     return [whole(stored, rule.kind if rule and flat else "convolution")]
-
-
-def _no_matrix(stored: Stored, rule: NameRule | None) -> str:
-    """Why a tensor is no matrix; nothing where it is one."""
-    sides = [side for side in stored.shape if side != 1]
-    if prod(stored.shape) == 0:
-        return f"it is empty, of shape {list(stored.shape)}"
-    named = stored.name.endswith("weight")  # a map to one number, which is worth its row
-    if len(stored.shape) < 2 or (len(sides) < 2 and not (named and len(stored.shape) == 2)):
-        return "a vector: its one singular value is its norm"
-    return "" if rule is None else rule.left_out
 
 
 def distinct(names: Iterable[str]) -> list[str]:

@@ -283,7 +283,14 @@ def measure_matrix(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, MapEn
         found += [read(task.matrix, name, Estimate.exactly(0.0)) for name in norms]
         found.append(skip(task.matrix, "all else", "it is exactly zero"))
         return told(task, found), no_ends(seen)
-    s, ends = _spectrum(task, X, seen)
+    # all singular values or the leading ones; vectors only where another matrix needs them
+    full = task.matrix.effort == "full"
+    some = leading_of(task, X, seen) if task.paired or not full else None
+    ends = ends_of(X, some, seen) if some is not None and task.paired else no_ends(seen)
+    if some is None or full:
+        s = spectrum(X, route="auto" if task.exact else "gram")
+    else:
+        s = some.spectrum
     found.append(SiteSpectrum(task.matrix.site, q.SCAN, task.matrix.form, s))
     signs, samples = (torch.Generator().manual_seed(task.seed + i) for i in (1, 2))
     asked = task.wanted & OF_MATRIX
@@ -310,16 +317,6 @@ def ends_alone(task: Task, A: Float[Tensor, "m n"]) -> MapEnds:
     if seen.odd or seen.energy.value == 0:
         return no_ends(seen)
     return ends_of(X, leading_of(task, X, seen), seen)
-
-
-def _spectrum(task: Task, A: Tensor, seen: Entries) -> tuple[Spectrum, MapEnds]:
-    """All singular values or the leading ones; vectors only where another matrix needs them."""
-    full = task.matrix.effort == "full"
-    found = leading_of(task, A, seen) if task.paired or not full else None
-    ends = ends_of(A, found, seen) if found is not None and task.paired else no_ends(seen)
-    if found is None or full:
-        return spectrum(A, route="auto" if task.exact else "gram"), ends
-    return found.spectrum, ends
 
 
 def told(task: Task, found: list[Item], drawn: Tensor | None = None) -> Measured:

@@ -29,7 +29,7 @@ from sigmascope.report.pages.pieces import (
     table,
     tile,
 )
-from sigmascope.scanning.rows import Columns, Outlier, ends, outliers, pairs, seen
+from sigmascope.scanning.rows import Columns, ends, outliers, pairs, seen
 
 # In the order in which they build on one another; joined into one script.
 _SCRIPTS = (
@@ -100,6 +100,15 @@ def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
     leads = [_lead(finding, at) for finding in findings]
     starts = [place for lead in leads for place in lead["matrices"]]
     starts += [at[o.matrix.site] for o in odd[:1]]
+    # thinned, by the place of their matrix; the first where there are several of one
+    spectra: dict[int, list[Any]] = {}
+    for s in scan.spectra:
+        place = at.get(s.site)
+        text = None if place is None or place in spectra else packed_spectrum(s.spectrum.sigma)
+        if place is not None and text is not None:
+            own = s.spectrum.shape == scan.matrices[place].shape
+            shape = () if own else s.spectrum.shape
+            spectra[place] = [len(s.spectrum.sigma), text, *shape]
     return {
         "matrices": _matrices(scan),
         "columns": _columns(_ordered(seen(scan)), [m.site for m in scan.matrices], routes),
@@ -107,7 +116,7 @@ def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
             "site": [ends(site, at) or site for site in between],
             "columns": _columns(met, between, routes),
         },
-        "spectra": _spectra(scan, at),
+        "spectra": spectra,
         "findings": leads,
         "start": (*starts, 0)[0],
         "skipped": [
@@ -127,7 +136,13 @@ def pieces(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Html]:
     gone = reasons(plan.skipped)
     left = sum(map(len, gone.values()))
     words = f"{plan.tensors} {plural(plan.tensors, 'tensor')}{f'; {left} left out' if left else ''}"
-    odd = outliers(scan)[:_OUTLIERS]
+    odd, rows = outliers(scan)[:_OUTLIERS], []
+    for o in odd:  # each can be opened
+        opens = {"type": "button", "class_": "link", "data_open": str(at[o.matrix.site])}
+        sizes = (compact(x, digits=3) for x in (o.reading.estimate.value, o.usual))
+        far = f"{'+' if o.far > 0 else '−'}{compact(abs(o.far), digits=3)}"
+        site = element("button", named(o.matrix.site), **opens)
+        rows.append([site, element("td", o.reading.quantity), *sizes, far])
     kinds = dict.fromkeys(m.kind for m in scan.matrices)
     boxes: list[Html] = []
     for name in ("dtype", "effort", *_ordered(seen(scan))):
@@ -147,7 +162,7 @@ def pieces(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Html]:
             )
         ),
         "unusual": Html("" if odd else "hidden"),
-        "outliers": _unusual(odd, at),
+        "outliers": table(("matrix", "quantity", "value", "usual", "deviations"), rows, words=2),
         "quantities": options((name, name) for name in _ordered(seen(scan))),
         "all": joined([f"Show all {len(kinds)} kinds"]),
         "kinds": options((str(i), kind) for i, kind in enumerate(kinds)),
@@ -205,21 +220,6 @@ def _way(matrices: Sequence[int], place: int) -> Piece:
     return element("button", words, type="button", class_="button", data_finding=str(place))
 
 
-def _unusual(found: Sequence[Outlier], at: Mapping[str, int]) -> Html:
-    """Matrices that stick out, each of which can be opened."""
-
-    def row(o: Outlier) -> list[str]:
-        site, sign = o.matrix.site, "+" if o.far > 0 else "−"
-        opens = {"type": "button", "class_": "link", "data_open": str(at[site])}
-        sizes = (compact(x, digits=3) for x in (o.reading.estimate.value, o.usual))
-        what = element("td", o.reading.quantity)
-        far = f"{sign}{compact(abs(o.far), digits=3)}"
-        return [element("button", named(site), **opens), what, *sizes, far]
-
-    heads = ("matrix", "quantity", "value", "usual", "deviations")
-    return table(heads, map(row, found), words=2)
-
-
 def _matrices(scan: Scan) -> dict[str, Any]:
     """A column for each field; words that are shared stand once, with their places."""
     matrices = scan.matrices
@@ -262,19 +262,6 @@ def _columns(read: Columns, sites: Sequence[str], routes: Routes) -> list[dict[s
             }
         )
     return made
-
-
-def _spectra(scan: Scan, at: Mapping[str, int]) -> dict[int, list[Any]]:
-    """Thinned, by the place of their matrix; the first where there are several of one."""
-    found: dict[int, list[Any]] = {}
-    for s in scan.spectra:
-        place = at.get(s.site)
-        text = None if place is None or place in found else packed_spectrum(s.spectrum.sigma)
-        if place is not None and text is not None:
-            own = s.spectrum.shape == scan.matrices[place].shape
-            shape = () if own else s.spectrum.shape
-            found[place] = [len(s.spectrum.sigma), text, *shape]
-    return found
 
 
 def _lead(finding: Finding, at: Mapping[str, int]) -> dict[str, Any]:

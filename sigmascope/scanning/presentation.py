@@ -266,8 +266,16 @@ def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None)
     if scan.readings and scan.matrices:
         if not changed(read):  # then nothing else was read
             yield from section("By kind", _kinds(scan, read))
-        if (depth := _depth(scan, read, screen)) is not None:
-            yield from section("Over depth", depth)
+        # a line of blocks for each kind that stands at several depths
+        drawn = [name for name in _DRAWN if name in read]
+        table = grid("kind", *drawn)
+        width = max(8, (screen.width - KIND - 2) // max(1, len(drawn)) - 2)
+        for kind, some in by_kind(m for m in matrices if m.depth >= 0).items():
+            if len({m.depth for m in some}) > 1:
+                lines = (sparkline(_line(read[name], some), width=width) for name in drawn)
+                table.add_row(Text(shortened(printable(kind), KIND)), *lines)
+        if table.row_count and drawn:
+            yield from section("Over depth", table)
         yield from _unusual(scan, screen)
         if changed(read):
             yield from change_parts(scan, read, screen)
@@ -298,8 +306,22 @@ def _kinds(scan: Scan, read: Columns) -> Table:
     table = grid("kind", "n", "shape", *right[1:], right=right)
     for column in table.columns[:3]:
         column.no_wrap = True
+    fits = {s.site for s in scan.skipped if s.what.startswith(_EXPONENT)} | {*read.get(_TESTED, {})}
     for kind, matrices in by_kind(scan.matrices).items():
-        of = lambda name, end=median, m=matrices: _end(read, name, m, end)
+
+        def of(name: str, end: Callable[[list[float]], float] = median, m: Any = matrices) -> str:
+            known = values(read.get(name, {}), m)
+            return compact(end(known), digits=3) if known else "–"
+
+        # the median where fits were accepted, and how many were tried; or that none was
+        exponents = read.get(_EXPONENT, {})
+        accepted = values(exponents, matrices)
+        refused = sum(m.site in fits and m.site not in exponents for m in matrices)
+        if accepted:
+            tried = f" ({len(accepted)} of {len(accepted) + refused})" if refused else ""
+            exponent = compact(median(accepted), digits=3) + tried
+        else:
+            exponent = f"0 of {refused}" if refused else "–"
         known = read.get(q.EFFECTIVE_RANK, {})  # as a share of the shorter side
         shares = [known[m.site].estimate.value / min(m.shape) for m in matrices if m.site in known]
         table.add_row(
@@ -310,39 +332,9 @@ def _kinds(scan: Scan, read: Columns) -> Table:
             of(q.STABLE_RANK),
             f"{median(shares):.0%}" if shares else "–",
             *(of(q.SPIKES), of(q.NOISE_DISTANCE)),
-            _exponent(scan, read, matrices),
+            exponent,
         )
     return table
-
-
-def _end(
-    read: Columns, name: str, matrices: Sequence[Matrix], end: Callable[[list[float]], float]
-) -> str:
-    known = values(read.get(name, {}), matrices)
-    return compact(end(known), digits=3) if known else "–"
-
-
-def _exponent(scan: Scan, read: Columns, matrices: Sequence[Matrix]) -> str:
-    """The median where fits were accepted, and how many were tried; or that none was."""
-    accepted = values(read.get(_EXPONENT, {}), matrices)
-    fits = {s.site for s in scan.skipped if s.what.startswith(_EXPONENT)} | {*read.get(_TESTED, {})}
-    refused = sum(m.site in fits and m.site not in read.get(_EXPONENT, {}) for m in matrices)
-    if accepted:
-        of = f" ({len(accepted)} of {len(accepted) + refused})" if refused else ""
-        return compact(median(accepted), digits=3) + of
-    return f"0 of {refused}" if refused else "–"
-
-
-def _depth(scan: Scan, read: Columns, screen: Screen) -> Table | None:
-    """A line of blocks for each kind that stands at several depths."""
-    drawn = [name for name in _DRAWN if name in read]
-    table = grid("kind", *drawn)
-    width = max(8, (screen.width - KIND - 2) // max(1, len(drawn)) - 2)
-    for kind, matrices in by_kind(m for m in scan.matrices if m.depth >= 0).items():
-        if len({m.depth for m in matrices}) > 1:
-            lines = (sparkline(_line(read[name], matrices), width=width) for name in drawn)
-            table.add_row(Text(shortened(printable(kind), KIND)), *lines)
-    return table if table.row_count and drawn else None
 
 
 def _line(read: Mapping[str, Reading], matrices: Sequence[Matrix]) -> list[float | None]:

@@ -167,30 +167,28 @@ def outliers(scan: Scan) -> tuple[Outlier, ...]:
     read = {name: sites for name, sites in seen(scan).items() if name in _COMPARED}
     for matrices in by_kind(scan.matrices).values():
         for sites in read.values():
-            for each in _of(matrices, sites):
-                found.setdefault(each.matrix.site, []).append(each)
+            known = [
+                m
+                for m in matrices
+                if m.site in sites and 0 < sites[m.site].estimate.value < math.inf
+            ]
+            if len(known) < LEAST:
+                continue
+            known.sort(key=lambda m: m.depth)
+            logs = [math.log(sites[m.site].estimate.value) for m in known]
+            usual = [_near(logs, i) for i in range(len(logs))]
+            apart = [x - u for x, u in zip(logs, usual, strict=True)]
+            spread = 1.4826 * max(median(map(abs, apart)), _SPREAD)
+            for m, u, d in zip(known, usual, apart, strict=True):
+                if abs(d) >= FAR * spread:
+                    one = Outlier(m, sites[m.site], math.exp(u), d / spread)
+                    found.setdefault(m.site, []).append(one)
     ordered = (sorted(each, key=_size, reverse=True) for each in found.values())
     first = (
         replace(top, also=tuple(q.quantity(each.reading.quantity).name for each in rest))
         for top, *rest in ordered
     )
     return tuple(sorted(first, key=_size, reverse=True))
-
-
-def _of(matrices: Sequence[Matrix], sites: Mapping[str, Reading]) -> list[Outlier]:
-    known = [m for m in matrices if m.site in sites and 0 < sites[m.site].estimate.value < math.inf]
-    if len(known) < LEAST:
-        return []
-    known.sort(key=lambda m: m.depth)
-    logs = [math.log(sites[m.site].estimate.value) for m in known]
-    usual = [_near(logs, i) for i in range(len(logs))]
-    apart = [x - u for x, u in zip(logs, usual, strict=True)]
-    spread = 1.4826 * max(median(map(abs, apart)), _SPREAD)
-    return [
-        Outlier(m, sites[m.site], math.exp(u), d / spread)
-        for m, u, d in zip(known, usual, apart, strict=True)
-        if abs(d) >= FAR * spread
-    ]
 
 
 def _near(logs: Sequence[float], i: int) -> float:

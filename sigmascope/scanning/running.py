@@ -292,19 +292,15 @@ def _task(task: Task, ends: dict[int, MapEnds]) -> Measured:
 
 def _pair(pair: MatrixPair, ends: dict[int, MapEnds]) -> Measured:
     if pair.kind == "meet":
-        found = [*meet(pair, *(_ends(task, ends) for task in pair.tasks))]
+        for task in pair.tasks:
+            if task.index not in ends:  # done before the scan was cut off: the same, bit for bit
+                ends[task.index] = ends_alone(task, _matrix(task))
+        found = [*meet(pair, *(ends[task.index] for task in pair.tasks))]
     else:
         found = [*hold(pair, *(_matrix(task) for task in pair.tasks))]
     readings = tuple(item for item in found if isinstance(item, Reading))
     skipped = tuple(item for item in found if isinstance(item, Skipped))
     return Measured(pair.index, readings, None, skipped, None)
-
-
-def _ends(task: Task, ends: dict[int, MapEnds]) -> MapEnds:
-    """As they were left by the task, or as it would leave them, bit for bit."""
-    if task.index not in ends:  # the task was done before the scan was cut off
-        ends[task.index] = ends_alone(task, _matrix(task))
-    return ends[task.index]
 
 
 def _matrix(task: Task) -> Tensor:
@@ -393,11 +389,18 @@ def scan(
         for i, matrix in enumerate(todo.plan.matrices):
             if told is not None and i in journal.found:
                 told(matrix, journal.found[i])
-        total = sum(map(work, jobs))
-        for one in _watched(journal.missing(jobs), jobs, total, mapper, progress):
+        costs = {job.index: work(job) for job in jobs}
+        missing, total = journal.missing(jobs), sum(costs[job.index] for job in jobs)
+        done = total - sum(costs[job.index] for job in missing)
+        count = len(jobs) - len(missing)
+        for one in results(missing, mapper):
             journal.add(one)
             if told is not None and one.index < len(todo.plan.matrices):
                 told(todo.plan.matrices[one.index], one)
+            done, count = done + costs[one.index], count + 1
+            if progress is not None:
+                words = f"{count} of {len(jobs)} matrices"
+                progress(words, round(done / 1e6), round(total / 1e6))
         sketches = {i: m.sketch for i, m in journal.found.items() if m.sketch is not None}
         again = candidates(todo.tasks, sketches, start=len(jobs))
         for one in results(journal.missing(again), mapper):
@@ -488,16 +491,3 @@ def _work(source: Origin, against: Origin | None, settings: Settings, workers: i
     if against is not None:
         return versions(source, against, settings, workers=workers)
     return worked_out(source, settings, workers=workers)
-
-
-def _watched(
-    missing: list[Job], jobs: list[Job], total: float, mapper: Mapper, progress: Progress | None
-) -> Iterator[Measured]:
-    costs = {job.index: work(job) for job in jobs}
-    done = total - sum(costs[job.index] for job in missing)
-    count = len(jobs) - len(missing)
-    for one in results(missing, mapper):
-        yield one
-        done, count = done + costs[one.index], count + 1
-        if progress is not None:
-            progress(f"{count} of {len(jobs)} matrices", round(done / 1e6), round(total / 1e6))
