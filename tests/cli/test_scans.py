@@ -176,7 +176,7 @@ def test_rules_of_ones_own(scanned):
 
 
 def test_work_is_shared_among_processes_with_the_same_numbers(scanned, monkeypatch):
-    """Real ones: tests/scanning/running."""
+    """Real ones: tests/scanning/test_running.py."""
     shared = []
 
     def backwards(self, run, many):
