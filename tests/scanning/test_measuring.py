@@ -136,9 +136,10 @@ def test_leading_values_are_measured_where_that_is_asked():
     assert {"participation ratio", "noise distance"} <= {
         w for s in found.skipped for w in s.what.split(", ")
     }
-    full, _ = measure_matrix(task(LARGE, "full"), LARGE)
-    assert len(full.spectrum.spectrum.sigma) == 300
-    assert read(full)["spikes"].value == read(found)["spikes"].value == 1
+    for paired in (False, True):
+        full, _ = measure_matrix(task(LARGE, "full", paired=paired), LARGE)
+        assert len(full.spectrum.spectrum.sigma) == 300
+        assert read(full)["spikes"].value == read(found)["spikes"].value == 1
 
 
 @pytest.mark.parametrize("name", sorted(EVERY - PAIRS))
