@@ -79,7 +79,13 @@ class EagerPass:
         compiled = vars(self._called).get("_compiled_call_impl")
         if compiled is not None:  # of a module that is compiled in place hooks are compiled too
             self._called._compiled_call_impl = _InFront(self, compiled)
-            self._undo.append(lambda: self._put_back(compiled))
+
+            def put_back() -> None:
+                now = vars(self._called).get("_compiled_call_impl")
+                if isinstance(now, _InFront):  # else it was compiled anew meanwhile
+                    self._called._compiled_call_impl = compiled
+
+            self._undo.append(put_back)
         elif compiled_around and self._called is self._model:
             self._blind()
         elif self._missed < MISSED:
@@ -147,11 +153,6 @@ class EagerPass:
     def _blind(self) -> None:
         if self._probe is None:
             self.why = "its calls are not seen; hand the watch what `torch.compile` has made of it"
-
-    def _put_back(self, compiled: Any) -> None:
-        now = vars(self._called).get("_compiled_call_impl")
-        if isinstance(now, _InFront):  # else it was compiled anew meanwhile
-            self._called._compiled_call_impl = compiled
 
 
 class _Keeper:

@@ -22,7 +22,16 @@ APART = 0.1  # of the larger last loss, by which they differ
 @parts.register
 def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
     yield Text(_headline(found), "bold")
-    yield Text(_bits(found))
+    until, same = found.same_until, ""
+    if found.differs_at is not None:
+        at = found.differing[0]
+        more = f" and {len(found.differing) - 1} more" if len(found.differing) > 1 else ""
+        place = f"{at.quantity} at {printable(at.site)}{more}"
+        same = "No step is" if until is None else f"Until step {until} they are"
+        same = f"{same} bit for bit the same; step {found.differs_at} is not ({place})."
+    elif until is not None:
+        same = f"What both read is bit for bit the same until step {until}, the last."
+    yield Text(same)
     yield Text(f"first: {printable(found.runs[0])}; second: {printable(found.runs[1])}", "dim")
     if found.order:
         following = ("site", "step", "quantity", "first", "second", "times")
@@ -70,7 +79,30 @@ def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
         until += f"; the run was read until step {last}" if until and last != step else ""
         table.add_row(Text(shortened(printable(name), SITE)), value, Text(until, "dim"))
     yield from section("Last loss", table)
-    yield from (Text(words, "dim") for words in _limits(found))
+
+    # what could not be compared, or only in part
+    if any(found.only) or found.unmatched or found.interpolated or found.unjudged:
+        yield Text("", "dim")
+    for name, sites in zip(found.runs, found.only, strict=True):
+        if sites:
+            more = f" and {len(sites) - MOST} more" if len(sites) > MOST else ""
+            words = f"Only in {printable(name)}: {printable(', '.join(sites[:MOST]))}{more}."
+            yield Text(words, "dim")
+    if found.unmatched:
+        words = "quantities of layers that both have were read in one run only."
+        yield Text(f"{found.unmatched} {words}", "dim")
+    if found.interpolated:
+        words = (
+            f"{found.interpolated} of {found.compared} trajectories share too few steps; the "
+            "second run is interpolated at the steps of the first there."
+        )
+        yield Text(words, "dim")
+    if found.unjudged:
+        words = (
+            f"{found.unjudged} of {found.compared} trajectories have fewer than two readings in "
+            "common, so that their variation is not known; only bits are compared there."
+        )
+        yield Text(words, "dim")
 
 
 def _headline(found: Parting) -> str:
@@ -95,40 +127,6 @@ def _headline(found: Parting) -> str:
 
 def _what(p: Parted) -> str:
     return f"{p.quantity} ({p.form})" if p.form else p.quantity
-
-
-def _bits(found: Parting) -> str:
-    until = found.same_until
-    if found.differs_at is None:
-        same = f"What both read is bit for bit the same until step {until}, the last."
-        return "" if until is None else same
-    at = found.differing[0]
-    more = f" and {len(found.differing) - 1} more" if len(found.differing) > 1 else ""
-    place = f"{at.quantity} at {printable(at.site)}{more}"
-    same = "No step is" if until is None else f"Until step {until} they are"
-    return f"{same} bit for bit the same; step {found.differs_at} is not ({place})."
-
-
-def _limits(found: Parting) -> Iterator[str]:
-    """What could not be compared, or only in part."""
-    if any(found.only) or found.unmatched or found.interpolated or found.unjudged:
-        yield ""
-    for name, sites in zip(found.runs, found.only, strict=True):
-        if sites:
-            more = f" and {len(sites) - MOST} more" if len(sites) > MOST else ""
-            yield f"Only in {printable(name)}: {printable(', '.join(sites[:MOST]))}{more}."
-    if found.unmatched:
-        yield f"{found.unmatched} quantities of layers that both have were read in one run only."
-    if found.interpolated:
-        yield (
-            f"{found.interpolated} of {found.compared} trajectories share too few steps; the "
-            "second run is interpolated at the steps of the first there."
-        )
-    if found.unjudged:
-        yield (
-            f"{found.unjudged} of {found.compared} trajectories have fewer than two readings in "
-            "common, so that their variation is not known; only bits are compared there."
-        )
 
 
 @form.register

@@ -588,7 +588,17 @@ class SharedLossListener(LossListener):
             hints, apart = self._take()
             self._meets = self.steps + (1 if hints else max(apart - 1, 1))
         if look or not flew:
-            steps, count = self._send()
+            # all but of the last step, whose loss may not be handed in yet
+            until = self.steps - 1
+            noted = [*zip(self._at, on_host(self._losses), strict=True)]
+            now = [(step, loss) for step, loss in noted if step <= until]
+            steps, count = until - self._before, len(now)
+            exchange.send(until, now, self._rates[:steps], wish=self._wish, apart=self._wanted)
+            self._look_for_steps(steps)
+            self._before, self._wish = until, False
+            del self._rates[:steps]
+            later = noted[len(now) :]
+            self._at, self._losses = [step for step, _ in later], [loss for _, loss in later]
             self._meets = self.steps + 1
         if look:
             more, apart = self._take()
@@ -610,20 +620,6 @@ class SharedLossListener(LossListener):
         if self._exchange.over:
             self._take()
         return self._into.rest()
-
-    def _send(self) -> tuple[int, int]:
-        """All but of the last step, whose loss may not be handed in yet; how much it was."""
-        until = self.steps - 1
-        noted = [*zip(self._at, on_host(self._losses), strict=True)]
-        now = [(step, loss) for step, loss in noted if step <= until]
-        done = until - self._before
-        self._exchange.send(until, now, self._rates[:done], wish=self._wish, apart=self._wanted)
-        self._look_for_steps(done)
-        self._before, self._wish = until, False
-        del self._rates[:done]
-        later = noted[len(now) :]
-        self._at, self._losses = [step for step, _ in later], [loss for _, loss in later]
-        return done, len(now)
 
     def _take(self) -> tuple[bool, int]:
         """Whether a look is worth its price, and steps until the next exchange."""

@@ -63,7 +63,12 @@ class Squares:
             self._groups[optimizer] = [
                 _Group(at, wide, wide == own) for (wide, own), at in groups.items()
             ]
-        self.error = max((_error(t.tensor) for t in parts), default=0.0)
+        # by which a norm may be off, relatively: `n` roundings of the squares (Higham 2002, (3.5))
+        self.error = 0.0
+        for p, n in zip(parts, self.sizes, strict=True):
+            narrow = _summing(p.tensor, n) != torch.float64
+            error = (min(n, NARROW) + 4) * 2.0**-24 if narrow else (n + 4) * 2.0**-53
+            self.error = max(self.error, error)
 
     def empty(self) -> Tensor:
         """Of no parameter: squares, and whether they are there."""
@@ -120,12 +125,6 @@ def _summing(t: Tensor, size: int) -> torch.dtype:
     if t.dtype in HALVES:
         return torch.float32
     return torch.float64 if t.dtype == torch.float32 and size > NARROW else t.dtype
-
-
-def _error(t: Tensor) -> float:
-    """By which a norm may be off, relatively: `n` roundings of the squares (Higham 2002, (3.5))."""
-    narrow = _summing(t, t.numel()) != torch.float64
-    return (min(t.numel(), NARROW) + 4) * 2.0**-24 if narrow else (t.numel() + 4) * 2.0**-53
 
 
 COPIED = 2**24  # entries whose values before a step are kept at once
