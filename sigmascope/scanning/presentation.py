@@ -276,7 +276,29 @@ def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None)
                 table.add_row(Text(shortened(printable(kind), KIND)), *lines)
         if table.row_count and drawn:
             yield from section("Over depth", table)
-        yield from _unusual(scan, screen)
+        if unusual := outliers(scan):
+            right = ("value", "usual", "deviations")
+            table = grid("matrix", "quantity", *right, "also", right=right)
+            table.columns[
+                0
+            ].no_wrap = True  # what it sticks out by besides goes on in the next line
+            chosen, more = shortlist(unusual, UNUSUAL, screen)
+            for each in chosen:
+                table.add_row(
+                    Text(shortened(printable(each.matrix.site), SITE)),
+                    each.reading.quantity,
+                    compact(each.reading.estimate.value, digits=3),
+                    compact(each.usual, digits=3),
+                    f"{each.far:+.0f}",
+                    Text(", ".join(each.also), "dim"),
+                )
+            says = (
+                "Unlike their neighbours in depth of the same kind, by "
+                f"{FAR:g} robust deviations or more"
+            )
+            yield from section("Unusual", Text(says, "dim"), table)
+            if more:
+                yield Text(f"{more} (--whole lists them)", "dim")
         if changed(read):
             yield from change_parts(scan, read, screen)
         # what was read of two matrices that meet or are alike, and where it is the most
@@ -343,31 +365,6 @@ def _line(read: Mapping[str, Reading], matrices: Sequence[Matrix]) -> list[float
     for m in sorted(matrices, key=lambda m: m.depth):
         found.setdefault(m.depth, []).extend(values(read, [m]))
     return [median(known) if known else None for known in found.values()]
-
-
-def _unusual(scan: Scan, screen: Screen) -> Iterator[Part]:
-    found = outliers(scan)
-    if not found:
-        return
-    right = ("value", "usual", "deviations")
-    table = grid("matrix", "quantity", *right, "also", right=right)
-    table.columns[0].no_wrap = True  # what it sticks out by besides goes on in the next line
-    chosen, more = shortlist(found, UNUSUAL, screen)
-    for each in chosen:
-        table.add_row(
-            Text(shortened(printable(each.matrix.site), SITE)),
-            each.reading.quantity,
-            compact(each.reading.estimate.value, digits=3),
-            compact(each.usual, digits=3),
-            f"{each.far:+.0f}",
-            Text(", ".join(each.also), "dim"),
-        )
-    says = (
-        f"Unlike their neighbours in depth of the same kind, by {FAR:g} robust deviations or more"
-    )
-    yield from section("Unusual", Text(says, "dim"), table)
-    if more:
-        yield Text(f"{more} (--whole lists them)", "dim")
 
 
 def _each(scan: Scan, read: Columns, screen: Screen) -> Table:
