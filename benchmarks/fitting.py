@@ -26,7 +26,7 @@ from torch.nn import functional as F
 
 from benchmarks._timing import environment
 from sigmascope.diagnosis.trainability import probe
-from sigmascope.gate import Budget, Refusal
+from sigmascope.guard import Budget, Refusal
 from sigmascope.networks import mlp, resnet
 from sigmascope.probes.samples import as_tensor
 

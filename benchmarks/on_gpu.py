@@ -39,7 +39,7 @@ with ss.observe():
 """
 TOLD = """
 import json, sys
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.scripts import Script, diagnose_script
 try:
     found = diagnose_script(Script(sys.argv[1], (), "/tmp"), seconds=60.0, output="/dev/null")

@@ -267,7 +267,7 @@ def _cured(found: Any, script: Any, entry: dict[str, Any]) -> tuple[str, float]:
 
 def said_of(job: tuple[Path, dict[str, Any], str, float, bool]) -> tuple[str, str, Any]:
     """Role, name, and what was found, or the refusal."""
-    from sigmascope.gate import Refusal
+    from sigmascope.guard import Refusal
     from sigmascope.scripts import Script, diagnose_script
 
     file, entry, role, seconds, cure = job

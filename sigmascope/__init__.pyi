@@ -34,7 +34,7 @@ from .diagnosis.remedies import (
 from .diagnosis.trainability import (
     probability as probability,
 )
-from .gate import (
+from .guard import (
     Refusal as Refusal,
 )
 from .probes import (

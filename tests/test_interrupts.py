@@ -15,10 +15,10 @@ from fingerprints import differences, fingerprint, process
 from test_left_as_found import DOORS
 from torch import nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 SLOW = {"curvature", "trial", "rank", "treat", "every view", "assess", "layer rates", "what if"}
-HERE = ("contextlib.py", "state.py", "gate.py", "trace.py", "gradients.py", "layers.py")
+HERE = ("contextlib.py", "state.py", "guard.py", "trace.py", "gradients.py", "layers.py")
 
 
 def built():

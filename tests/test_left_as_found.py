@@ -20,7 +20,7 @@ from torch.nn.modules.module import register_module_forward_hook
 import sigmascope
 from sigmascope import diagnosis, scanning, survey, theory, watching
 from sigmascope.diagnosis.remedies import Inapplicable, UnitScale
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import as_tensor, mapped, prepared, run
 from sigmascope.quantities import EVERY as EVERY_VIEW

@@ -11,7 +11,7 @@ from pathlib import Path
 import cyclopts
 from cyclopts import Parameter
 
-from sigmascope import __version__, gate
+from sigmascope import __version__, guard
 from sigmascope.cli.balances import balances
 from sigmascope.cli.bottlenecks import bottleneck
 from sigmascope.cli.checks import check, theorems
@@ -119,7 +119,7 @@ def main() -> None:
         if debug:
             raise
         note(f"sigmascope: {_said(error)}")
-        if isinstance(error, gate.Refusal | OSError):
+        if isinstance(error, guard.Refusal | OSError):
             named = " ".join(("sigmascope", *app.parse_commands(words)[0]))
             note(f"`{named} --help` shows how it is called, with examples.")
     sys.exit(MISUSED)
@@ -151,7 +151,7 @@ def _usage(error: cyclopts.CycloptsError) -> str:
 
 def _said(error: BaseException) -> str:
     """A refusal in its own words; of anything else what it is, and whose fault."""
-    if isinstance(error, gate.Refusal | OSError):
+    if isinstance(error, guard.Refusal | OSError):
         return str(error)
     if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)):
         return f"There is not enough memory ({error}): take fewer samples, or a smaller model."

@@ -67,10 +67,10 @@ def _neurons(module: "nn.Module", inputs: "Batch", output: int) -> "Dag":
     """The neurons of a network that can be drawn."""
     from torch import Tensor
 
-    from sigmascope import gate, theory
+    from sigmascope import guard, theory
 
     if not isinstance(inputs, Tensor) or inputs.ndim != 2:
-        raise gate.Refusal(
+        raise guard.Refusal(
             "`--tree` needs a model that reads one vector a sample. Draw a network of dense layers."
         )
     return theory.neuron_graph.dag_of(module, inputs=inputs.shape[1], output=output)

@@ -55,11 +55,11 @@ def bottleneck(
     if picture is not None:
         import torch
 
-        from sigmascope import gate
+        from sigmascope import guard
         from sigmascope.theory import presentation
 
         if not isinstance(data.inputs, torch.Tensor):
-            raise gate.Refusal(
+            raise guard.Refusal(
                 "`--picture` needs a model that reads one tensor. Use "
                 "`theory.bottleneck.coordinates` in Python."
             )

@@ -29,14 +29,14 @@ def check(
         json: Write the checks here as JSON; `-` for standard output, in place of the text.
         strict: End with exit code 1 if a theorem is violated.
     """
-    from sigmascope import gate, records, theory
+    from sigmascope import guard, records, theory
     from sigmascope.theory import presentation
 
     require_targets(json=json, inputs=source.files)
     names = [t.name for t in theory.OF_MODELS]
     unknown = [t for t in theorem or () if t not in names]
     if unknown:
-        raise gate.Refusal(
+        raise guard.Refusal(
             f"There is no theorem `{unknown[0]}`; there are {', '.join(names)}. "
             "`sigmascope theorems` says what they state."
         )

@@ -62,13 +62,13 @@ def compare(
         json: Write the comparison here as JSON; `-` for standard output, in place of the text.
         strict: End with exit code 1 if a balance is violated, or two runs part.
     """
-    from sigmascope import gate, sources, store, theory
+    from sigmascope import guard, sources, store, theory
 
     require_targets(json=json, inputs=(before, after, *source.files))
     if any(kinds := [store.is_run(file) for file in (before, after)]):
         judged = (model, learning_rate, loss_drop) != (None,) * 3 or source != DEFAULT
         if judged or not all(kinds):
-            raise gate.Refusal(_unlike((before, after), kinds))
+            raise guard.Refusal(_unlike((before, after), kinds))
         from sigmascope import watching
 
         with store.Run(before, write=False) as first, store.Run(after, write=False) as second:
@@ -77,7 +77,7 @@ def compare(
         return finish(parting, json=json, failed=failed, printed={"whole": whole})
     if model is None:
         if learning_rate is not None or loss_drop is not None:
-            raise gate.Refusal(
+            raise guard.Refusal(
                 "`--learning-rate` and `--loss-drop` judge balances, which need `--model`: name "
                 "the model that the checkpoints belong to."
             )

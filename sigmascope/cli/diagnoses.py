@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from sigmascope import gate
+from sigmascope import guard
 from sigmascope.cli.options import BUDGET, Count, Device, Loss, budget_of, loss_of, moved, seeded
 from sigmascope.cli.outputs import finish, note, progress_bar, require_targets, wrote
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 STEPS, SECONDS = 60, 60.0  # of a script
 
@@ -169,7 +169,7 @@ def _script(
         if changed is None:
             note("Nothing was written: no finding has lines to change.")
         else:
-            gate.write_text(write, changed, mark=gate.Mark(b"(?!)"))  # never over a file
+            guard.write_text(write, changed, mark=guard.Mark(b"(?!)"))  # never over a file
             wrote(write)
     return code
 
@@ -194,7 +194,7 @@ def _with_diffs(
     if known is None:
         return cures
     file, name = known
-    text = gate.read_file(file, most=LONGEST).decode()
+    text = guard.read_file(file, most=LONGEST).decode()
 
     def written(cure: "Cure") -> "Cure":
         changed = diagnosis.cures.patched(cure.patch, text, name)

@@ -30,10 +30,10 @@ def export(run: Path, /, *, to: Format, out: Path | None = None, table: Table = 
         out: Where to write; beside the run file, with the table's name, if not given.
         table: Which table.
     """
-    from sigmascope import gate, store
+    from sigmascope import guard, store
 
     if not run.name:
-        raise gate.Refusal("`export` needs the name of a run file, got an empty one.")
+        raise guard.Refusal("`export` needs the name of a run file, got an empty one.")
     target = out or run.with_name(f"{run.stem}-{table}.{to}")
     asked: dict[str, Any] = {"to": to, "path": target, "table": table}
     try:

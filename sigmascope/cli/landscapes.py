@@ -102,7 +102,7 @@ def landscape(
         html: Write all of it here as one interactive page.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import gate, probes, theory
+    from sigmascope import guard, probes, theory
     from sigmascope.report.pages import require_plots
     from sigmascope.theory import presentation
 
@@ -110,11 +110,11 @@ def landscape(
     if html is not None:
         require_plots()  # before anything is measured
     if rho is not None and skip is None:
-        raise gate.Refusal("`--rho` needs `--skip`: name the module to put a skip around.")
+        raise guard.Refusal("`--rho` needs `--skip`: name the module to put a skip around.")
     for option in ("layers", "only", "tolerance"):
         if getattr(sights, option) is not None and sights.curvature is None:
             needs = f"`--{option}` needs `--curvature`"
-            raise gate.Refusal(f"{needs}: say which, e.g. `--curvature hessian`.")
+            raise guard.Refusal(f"{needs}: say which, e.g. `--curvature hessian`.")
     opened, data = open_named(model, source)
     name, loss = _loss(data, source, squared)
     module = probes.execution.duplicate(opened.module).double() if double else opened.module
@@ -168,14 +168,14 @@ def _surface(
     on: Callable[..., Any], module: "nn.Module", source: Source, sights: Sights
 ) -> "Surface | None":
     """The loss on a plane through the weights, or on the line to other weights."""
-    from sigmascope import gate, probes, sources, theory
+    from sigmascope import guard, probes, sources, theory
 
     if sights.surface is None:
         return None
     if sights.surface not in ("random", "hessian"):
         file = Path(sights.surface)
         if not file.exists():
-            raise gate.Refusal(
+            raise guard.Refusal(
                 "`--surface` must be random, hessian or a checkpoint file, got "
                 f"{file}, which is none."
             )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from sigmascope import gate
+from sigmascope import guard
 from sigmascope.cli.outputs import note, progress_bar, refusing
 from sigmascope.quantities import ALL, View
 
@@ -134,12 +134,12 @@ def workers_for(planned: "ScanPlan", how: How) -> int:
     Raises:
         Refusal: If more are asked for than fit.
     """
-    fitting = max(1, gate.allowed() // max(planned.memory, 1))
+    fitting = max(1, guard.allowed() // max(planned.memory, 1))
     if how.workers is not None:
         if how.workers > fitting and planned.matrices:
-            raise gate.Refusal(
-                f"{how.workers} workers of {gate.size_words(planned.memory)} each do not fit the "
-                f"{gate.size_words(gate.allowed())} allowed: take {fitting}, or more `--memory`."
+            raise guard.Refusal(
+                f"{how.workers} workers of {guard.size_words(planned.memory)} each do not fit the "
+                f"{guard.size_words(guard.allowed())} allowed: take {fitting}, or more `--memory`."
             )
         return how.workers
     return min(fitting, _cores(), max(1, int(planned.seconds // SHORT)))
@@ -266,7 +266,7 @@ def open_named(model: str, source: Source) -> "tuple[Model, Data]":
     """The model and the data that the words of the command line name."""
     from sigmascope import sources
 
-    with gate.memory(source.memory):
+    with guard.memory(source.memory):
         found = sources.open_both(
             model,
             data=source.data,
@@ -280,9 +280,9 @@ def open_named(model: str, source: Source) -> "tuple[Model, Data]":
     return found
 
 
-def budget_of(text: str) -> gate.Budget:
+def budget_of(text: str) -> guard.Budget:
     """Time for copies in training; what it will take is said on the way."""
-    return gate.Budget(gate.seconds_of(text), tell=note)
+    return guard.Budget(guard.seconds_of(text), tell=note)
 
 
 def moved(module: "torch.nn.Module", device: str | None) -> None:
@@ -293,7 +293,7 @@ def moved(module: "torch.nn.Module", device: str | None) -> None:
         module.to(device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch says why
         words = str(error).split("\n")[0]
-        raise gate.Refusal(f"`--device {device}` cannot be used, torch says: {words}") from error
+        raise guard.Refusal(f"`--device {device}` cannot be used, torch says: {words}") from error
 
 
 def seeded(seed: int) -> "torch.Generator":
@@ -301,7 +301,7 @@ def seeded(seed: int) -> "torch.Generator":
     import torch
 
     if not -(2**63) <= seed < 2**63:
-        raise gate.Refusal(f"`--seed` must fit 64 bits, got {seed}: take a smaller number.")
+        raise guard.Refusal(f"`--seed` must fit 64 bits, got {seed}: take a smaller number.")
     return torch.Generator().manual_seed(seed)
 
 
@@ -322,7 +322,7 @@ def loss_of(name: str | None) -> Any:
         return programs.loss_of(name)
     made = open_program(name, called=False)
     if not callable(made):
-        raise gate.Refusal(f"`--loss {name}` must be a function of output and targets.")
+        raise guard.Refusal(f"`--loss {name}` must be a function of output and targets.")
     return made() if isinstance(made, type) else made
 
 
@@ -340,7 +340,7 @@ def program_of(opened: "Model", data: "Data", source: Plan) -> "Program":
     named = {"momentum": source.momentum, "weight_decay": source.weight_decay}
     options = {k: v for k, v in named.items() if v is not None}
     if source.optimizer is None and (options or source.lr is not None):
-        raise gate.Refusal(
+        raise guard.Refusal(
             "A rate, momentum or weight decay go with an optimizer: add `--optimizer adam`."
         )
     return Program(
@@ -357,14 +357,14 @@ def program_of(opened: "Model", data: "Data", source: Plan) -> "Program":
 
 
 def measure(
-    opened: "Model", data: "Data", source: Plan, views: list[View] | None, budget: gate.Budget
+    opened: "Model", data: "Data", source: Plan, views: list[View] | None, budget: guard.Budget
 ) -> "Diagnosis":
     """A diagnosis whose profile knows the names the user gave."""
     from dataclasses import replace
 
     from sigmascope import diagnosis, survey
 
-    with gate.memory(source.memory), progress_bar() as progress:
+    with guard.memory(source.memory), progress_bar() as progress:
         found = diagnosis.diagnose(
             program_of(opened, data, source),
             samples=source.samples,
@@ -379,7 +379,7 @@ def measure(
     measured = found.profile
     unfit = [s.why for s in measured.skipped if s.what == diagnosis.rules.UNFIT]
     if unfit and source.loss is None:  # the loss fits whatever can be fitted
-        raise gate.Refusal(unfit[0])
+        raise guard.Refusal(unfit[0])
     about = {"name": opened.name, "weights": opened.weights, "data": data.name, **measured.about}
     return replace(found, profile=survey.named(measured, about))
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sigmascope import gate
+from sigmascope import guard
 
 if TYPE_CHECKING:
     pass
@@ -42,11 +42,11 @@ WEIGHTS = b"sigmascope weights"  # the comment of the archive
 DRAWN = "<!-- a picture of sigmascope -->"
 # By which files that were written here may be written again.
 MARKS = {
-    "json": gate.Mark(rb'\{\n "schema": "sigmascope/'),
-    "lines": gate.Mark(rb'\{"schema": "sigmascope/scan-matrix/'),
-    "html": gate.Mark(b"<!doctype html>\n<!-- a page of sigmascope -->\n"),
-    "picture": gate.Mark(rb"<svg[^>]*>" + DRAWN.encode()),
-    "save": gate.Mark(b"PK\x03\x04", WEIGHTS),
+    "json": guard.Mark(rb'\{\n "schema": "sigmascope/'),
+    "lines": guard.Mark(rb'\{"schema": "sigmascope/scan-matrix/'),
+    "html": guard.Mark(b"<!doctype html>\n<!-- a page of sigmascope -->\n"),
+    "picture": guard.Mark(rb"<svg[^>]*>" + DRAWN.encode()),
+    "save": guard.Mark(b"PK\x03\x04", WEIGHTS),
 }
 
 _results: list[Any] = []  # streams of any make; the last is where results go
@@ -66,14 +66,14 @@ def require_targets(
     seen: dict[str, str] = {}
     for kind, file in named.items():
         if not _is_name(str(file)):
-            raise gate.Refusal(f"`--{kind}` must name a file, got {str(file)!r}.")
+            raise guard.Refusal(f"`--{kind}` must name a file, got {str(file)!r}.")
         place = os.path.realpath(file)  # unlike Path.resolve it bears links that go in a circle
         if place in read or place in seen:
             other = "is read by this command" if place in read else f"is `--{seen[place]}` too"
-            raise gate.Refusal(f"{file} cannot be `--{kind}`, for it {other}: name another file.")
+            raise guard.Refusal(f"{file} cannot be `--{kind}`, for it {other}: name another file.")
         seen[place] = kind
         if kind in MARKS:
-            gate.require_target(file, mark=MARKS[kind])
+            guard.require_target(file, mark=MARKS[kind])
 
 
 def _is_name(text: str) -> bool:
@@ -87,7 +87,7 @@ def require_run(run: Path | None) -> None:
     if run is None:
         return
     if not run.exists():
-        gate.require_target(run, mark=gate.Mark(b"(?!)"))  # there is a folder that takes files
+        guard.require_target(run, mark=guard.Mark(b"(?!)"))  # there is a folder that takes files
         return
     store.Run(run).close()
 
@@ -99,18 +99,18 @@ def write(target: str, form: Any) -> None:
     text = json.dumps(form, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
     # within strings, the only place for them, what acts on a terminal is written as JSON writes it
     quoted = lambda c: json.dumps(c)[1:-1]
-    text = "\n".join(gate.printable(line, by=quoted) for line in text.split("\n"))
+    text = "\n".join(guard.printable(line, by=quoted) for line in text.split("\n"))
     if target == "-":
         results().write(text)
         return
-    gate.write_text(target, text, mark=MARKS["json"])
+    guard.write_text(target, text, mark=MARKS["json"])
     wrote(target)
 
 
 def draw(file: Path, picture: str) -> None:
     """A picture as SVG; the file appears whole or not at all."""
     opening, _, rest = picture.partition(">")
-    gate.write_text(file, f"{opening}>{DRAWN}{rest}", mark=MARKS["picture"])
+    guard.write_text(file, f"{opening}>{DRAWN}{rest}", mark=MARKS["picture"])
     wrote(file)
 
 
@@ -120,7 +120,7 @@ def save(file: Path, state: dict[str, Any], *, how: str = "") -> None:
 
     import torch
 
-    with gate.replacing(file, mark=MARKS["save"]) as fresh:
+    with guard.replacing(file, mark=MARKS["save"]) as fresh:
         try:
             torch.save(state, fresh)
         except RuntimeError as error:  # torch's writer says so when the disk is full
@@ -163,7 +163,7 @@ def show(text: str) -> None:
 def note(words: str) -> None:
     """A word to the person, apart from the results on standard output."""
     with suppress(OSError):  # there may be nobody to hear it
-        sys.stderr.write(f"{gate.printable(words)}\n")
+        sys.stderr.write(f"{guard.printable(words)}\n")
 
 
 def results() -> Any:
@@ -191,7 +191,7 @@ class _Said(io.TextIOBase):
     """What a model prints, on standard error, as text that cannot act on a terminal."""
 
     def write(self, text: str) -> int:
-        sys.stderr.write(gate.printable_lines(text))
+        sys.stderr.write(guard.printable_lines(text))
         return len(text)
 
     def fileno(self) -> int:
@@ -244,7 +244,7 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     timer.start()
     try:
         yield lambda words, done, total: bar.update(
-            task, description=gate.printable(words), completed=done, total=total
+            task, description=guard.printable(words), completed=done, total=total
         )
     finally:
         timer.cancel()
@@ -295,4 +295,4 @@ def refusing(kind: type[Exception] = ValueError) -> Iterator[None]:
     try:
         yield
     except kind as error:
-        raise gate.Refusal(str(error)) from error
+        raise guard.Refusal(str(error)) from error

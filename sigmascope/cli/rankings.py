@@ -50,13 +50,13 @@ def rank(
         budget: How long copies may be trained, all in all, e.g. `60s`, `10min`.
         json: Write the order here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import diagnosis, gate
+    from sigmascope import diagnosis, guard
     from sigmascope.diagnosis import presentation
 
     require_targets(json=json, inputs=source.files)
     allowed = budget_of(budget)
     if len(models) < 2 or len({*models}) < len(models):
-        raise gate.Refusal(
+        raise guard.Refusal(
             f"`rank` compares two or more designs, each named once, got {len(models)} names of "
             f"{len({*models})} designs. Name them one after the other."
         )
@@ -64,7 +64,7 @@ def rank(
     for name in models:
         opened, data = open_named(name, source)
         if data.targets is None:
-            raise gate.Refusal(
+            raise guard.Refusal(
                 f"Designs are ranked by what they learn, but `{data.name}` has no targets. Name "
                 "data that has them with `--data`."
             )
@@ -78,6 +78,6 @@ def rank(
             batch_dim=source.batch_dim,
         )
         entries.append(entry)
-    with gate.memory(source.memory):
+    with guard.memory(source.memory):
         ranked = diagnosis.ranking.ranked_entries(entries, passes=passes, budget=allowed)
     return finish(presentation.Ranking(ranked), json=json)

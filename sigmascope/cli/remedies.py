@@ -16,7 +16,7 @@ from sigmascope.cli.options import (
     task,
 )
 from sigmascope.cli.outputs import finish, progress_bar, refusing, require_targets
-from sigmascope.gate import Budget, memory
+from sigmascope.guard import Budget, memory
 
 if TYPE_CHECKING:
     from sigmascope.diagnosis import Treatment
@@ -58,23 +58,23 @@ def remedy(
         budget: How long copies may be trained, all in all, e.g. `60s`, `10min`; what there is no
             time for gets no probability.
     """
-    from sigmascope import diagnosis, gate, sources
+    from sigmascope import diagnosis, guard, sources
     from sigmascope.diagnosis import presentation
 
     require_targets(save=save, json=json, inputs=source.files)
     if save is not None and apply is None:
-        raise gate.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
+        raise guard.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
     chosen, allowed = _named(apply), budget_of(budget)
     opened, data = open_named(model, replace(source, samples=2 * source.samples))
     # what is measured on, and other data for the remedies to work with
     data, other = (data, data) if source.batch_dim != 0 else sources.halves(data)
     treatments, declined = _tried(opened, (data, other), source, chosen, allowed)
     if apply == "best" and treatments and not treatments[0].found_before:
-        raise gate.Refusal(
+        raise guard.Refusal(
             f"Nothing was found in `{model}` to cure: name the remedy, as in `--apply batch-norm`."
         )
     if not treatments and len(declined) == 1:
-        raise gate.Refusal(next(iter(declined.values())))
+        raise guard.Refusal(next(iter(declined.values())))
     if apply is None:
         try:
             effect = diagnosis.remedies.normalisation_effect(opened.module, data.inputs)

@@ -79,11 +79,11 @@ def _named(name: str) -> "Figure":
     from difflib import get_close_matches
 
     import sigmascope_experiments as experiments
-    from sigmascope import gate
+    from sigmascope import guard
 
     by_name = {f.name: f for f in experiments.FIGURES}
     if name in by_name:
         return by_name[name]
     close = get_close_matches(name, list(by_name), n=1, cutoff=0.5)
     hint = f" Did you mean `{close[0]}`?" if close else ""
-    raise gate.Refusal(f"There is no figure `{name}`; `sigmascope reproduce` lists them.{hint}")
+    raise guard.Refusal(f"There is no figure `{name}`; `sigmascope reproduce` lists them.{hint}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from cyclopts import Parameter
 
-from sigmascope import gate
+from sigmascope import guard
 from sigmascope.cli.options import How, Index, Names, hired, mapper_of, workers_for
 from sigmascope.cli.outputs import (
     FOUND,
@@ -120,11 +120,11 @@ def scan(
     _require_clear(checkpoints, against, plan, files)
     read = tuple(Path(name) for name in (*checkpoints, against) if name and "://" not in name)
     require_targets(inputs=(*read, what.rules), **files)
-    with gate.memory(how.memory), hired(how, wanted=not plan) as crew:
+    with guard.memory(how.memory), hired(how, wanted=not plan) as crew:
         from sigmascope import scanning
 
         asked = _asked(what, against)
-        plans = [scanning.plan(name, **asked, memory=gate.allowed()) for name in checkpoints]
+        plans = [scanning.plan(name, **asked, memory=guard.allowed()) for name in checkpoints]
         if plan:
             each = [replace(planned, workers=workers_for(planned, how)) for planned in plans]
             return max(finish(planned, json=json) for planned in each)
@@ -143,18 +143,18 @@ def _require_clear(
 ) -> None:
     """Refuse what has no one meaning before anything is opened."""
     if not checkpoints:
-        raise gate.Refusal("Name a checkpoint to scan: a file, a folder or a URL.")
+        raise guard.Refusal("Name a checkpoint to scan: a file, a folder or a URL.")
     given = [f"--{name}" for name, file in files.items() if file is not None]
     single = given + ["--against"] * (against is not None)
     if len(checkpoints) > 1 and single:
-        raise gate.Refusal(
+        raise guard.Refusal(
             f"`{single[0]}` belongs to one checkpoint, got {len(checkpoints)}: scan them one at a "
             "time to write files of each, or to hold it against another version."
         )
     if str(files["json"]) == str(files["lines"]) == "-":
-        raise gate.Refusal("`--json -` and `--lines -` both want the output: name a file for one.")
+        raise guard.Refusal("`--json -` and `--lines -` both want the output: name a file for one.")
     if plan and (odd := [name for name in given if name != "--json"]):
-        raise gate.Refusal(f"`--plan` measures nothing, so there is no `{odd[0]}`: leave one out.")
+        raise guard.Refusal(f"`--plan` measures nothing, so there is no `{odd[0]}`: leave one out.")
 
 
 def _measured(
@@ -178,7 +178,7 @@ def _measured(
             **asked,
             run=run,
             spectra=how.spectra,
-            memory=gate.allowed() // workers,
+            memory=guard.allowed() // workers,
             workers=workers,
             mapper=mapper_of(workers, how, crew),
             seed=what.seed,
@@ -209,7 +209,7 @@ def _asked(what: What, against: str | None) -> ScanOptions:
     from sigmascope import scanning
 
     if what.exact and what.leading:
-        raise gate.Refusal("`--exact` and `--leading` ask for opposites: give one of them.")
+        raise guard.Refusal("`--exact` and `--leading` ask for opposites: give one of them.")
     effort: Effort = "full" if what.exact else "leading" if what.leading else "auto"
     return {
         "only": what.only or (),
@@ -239,7 +239,7 @@ def _lines(file: Path | None) -> Iterator[Callable[..., None] | None]:
             stream, json, matrix_form(matrix, one.readings, one.skipped)
         )
         return
-    gate.require_target(file, mark=MARKS["lines"])
+    guard.require_target(file, mark=MARKS["lines"])
     with file.open("w", encoding="utf-8") as stream:
         yield lambda matrix, one: _write_line(
             stream, json, matrix_form(matrix, one.readings, one.skipped)

@@ -63,13 +63,13 @@ def train(
     """
     import torch
 
-    from sigmascope import gate, sources, theory
+    from sigmascope import guard, sources, theory
 
     require_targets(file=file, picture=picture, json=json, inputs=(data,))
     found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
     inputs, targets = found.inputs, found.targets
     if not isinstance(inputs, torch.Tensor) or targets is None:
-        raise gate.Refusal(
+        raise guard.Refusal(
             f"`{data}` must hold one tensor of inputs, and targets. Name a file that has both."
         )
     x, y = standardised(inputs.flatten(1)), _values(targets)
@@ -141,15 +141,17 @@ def _values(targets: "Tensor") -> "Tensor":
     import torch
     from torch.nn import functional as F
 
-    from sigmascope import gate
+    from sigmascope import guard
 
     if targets.is_floating_point():
         return standardised(targets.reshape(len(targets), -1), SPREAD)
     if targets.is_complex() or targets.numel() != len(targets):
-        raise gate.Refusal(
+        raise guard.Refusal(
             "Targets must be real values, or one whole number a sample for its class, got "
             f"{targets.dtype} of shape {tuple(targets.shape)}. Give values as floating numbers."
         )
     known, classes = torch.unique(targets.flatten(), return_inverse=True)
-    gate.require_room(4 * len(known) * len(targets), f"One output for each of {len(known)} classes")
+    guard.require_room(
+        4 * len(known) * len(targets), f"One output for each of {len(known)} classes"
+    )
     return standardised(F.one_hot(classes, len(known)), SPREAD)

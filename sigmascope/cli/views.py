@@ -35,12 +35,12 @@ def view(
         port: Where to serve the page; a free port if not given.
         html: Write the page of what there is now as one file, and end.
     """
-    from sigmascope import gate, store
+    from sigmascope import guard, store
     from sigmascope.watching import live
 
     files = [file for file in (run, other) if file is not None]
     if len({os.path.realpath(file) for file in files}) < len(files):
-        raise gate.Refusal(f"`view` lays two runs over each other, got {run} twice: name another.")
+        raise guard.Refusal(f"`view` lays two runs over each other, got {run} twice: name another.")
     require_targets(html=html, inputs=tuple(files))
     if html is not None:
         wrote(live.written(html, files))
@@ -51,7 +51,7 @@ def view(
         elif file.name and file.parent.is_dir():
             note(f"There is no {file} yet; it is waited for.")
         else:
-            raise gate.Refusal(
+            raise guard.Refusal(
                 f"`view` needs a run file, or a place where one will be; {file} cannot be one, for "
                 "there is no such folder. Name the file that training writes."
             )

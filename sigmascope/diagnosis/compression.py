@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, door, require_dense
+from sigmascope.guard import Refusal, door, require_dense
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import Call, called, duplicate, module_name, still
 from sigmascope.probes.samples import Batch, as_tensor, chosen, sample_count

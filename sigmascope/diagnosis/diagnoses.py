@@ -24,7 +24,7 @@ from sigmascope.diagnosis.rules.outputs import UNFIT
 from sigmascope.diagnosis.rules.sequences import COUNTED
 from sigmascope.diagnosis.trainability.model import foretold, not_foretold
 from sigmascope.diagnosis.training import TrainingSamples, training_items
-from sigmascope.gate import Budget, Refusal, door
+from sigmascope.guard import Budget, Refusal, door
 from sigmascope.probes.execution import as_found
 from sigmascope.probes.samples import prepared
 from sigmascope.records import Estimate, Finding, Item, Profile, Reading, Shown, Skipped

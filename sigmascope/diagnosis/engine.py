@@ -8,7 +8,7 @@ from sigmascope.diagnosis.rules.catalogue import KINDS, NO_PROGRESS, RULES
 from sigmascope.diagnosis.rules.outputs import heard_elsewhere
 from sigmascope.diagnosis.rules.training import learns
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.gate import door
+from sigmascope.guard import door
 from sigmascope.records import Finding, Kind, Profile, Rule, Severity, kinds_of
 
 SURE = 0.1  # probability of fitting, below which its whole interval must lie for an error

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, door
+from sigmascope.guard import Refusal, door
 from sigmascope.linalg.krylov import Operator, extreme_eigenvalues
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch, Loss

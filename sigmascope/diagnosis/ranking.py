@@ -13,7 +13,7 @@ from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, windows
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
 from sigmascope.diagnosis.trainability.short_runs import Probing
-from sigmascope.gate import Budget, OverBudget, Refusal, door, printable
+from sigmascope.guard import Budget, OverBudget, Refusal, door, printable
 from sigmascope.probes.samples import Batch, Loss, scalar_loss
 from sigmascope.probes.subject import Subject
 from sigmascope.records import Estimate, Shown

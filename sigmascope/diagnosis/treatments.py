@@ -19,7 +19,7 @@ from sigmascope.diagnosis.remedies.catalogue import (
 )
 from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.model import FITTING, foretold, probability
-from sigmascope.gate import Budget, Refusal, door
+from sigmascope.guard import Budget, Refusal, door
 from sigmascope.probes.execution import called, duplicate, in_words, still
 from sigmascope.probes.samples import Batch, as_tensor
 from sigmascope.records import Finding, Profile, Shown

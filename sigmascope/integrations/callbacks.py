@@ -12,7 +12,7 @@ from torch import Tensor, distributed, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from sigmascope.gate import Refusal, printable
+from sigmascope.guard import Refusal, printable
 from sigmascope.integrations.names import alarms
 from sigmascope.store import Run
 from sigmascope.watching import ALARMS, Look, Watch

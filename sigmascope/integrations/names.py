@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.records import Finding, Reading, SiteSpectrum
 from sigmascope.watching import OVER, Look
 

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from threading import Thread
 from typing import Any
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 
 @dataclass(frozen=True)

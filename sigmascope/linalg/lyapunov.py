@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Estimate
 
 Frames = Float64[Tensor, "chains d k"]

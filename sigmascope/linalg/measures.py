@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sigmascope import quantities as q
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg import sums
 from sigmascope.linalg.condition import condition_number
 from sigmascope.linalg.entries import Entries

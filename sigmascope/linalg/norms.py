@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.dense import EPS, SMALLEST
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.traces import sampled_frobenius_norm

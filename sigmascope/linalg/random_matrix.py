@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.krylov.operators import WORKING, energy_of
 from sigmascope.linalg.krylov.singular_values import BLOCK, largest, leading, short_of
 from sigmascope.linalg.refusals import require_between, require_positive, require_probability

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.norms import frobenius_norm, spectral_norm
 from sigmascope.linalg.refusals import (

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Spectrum
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 # ------------------------------------------------------------------------------
 # Layers and activations, drawn from a generator that is passed in.

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.networks.layers import Activation, Init, Norm, activation_layer, linear, norm_layer
 from sigmascope.networks.refusals import require_counts, require_options
 

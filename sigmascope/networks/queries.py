@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 import torch
 from torch import nn
 
-from sigmascope.gate import Refusal, nearest
+from sigmascope.guard import Refusal, nearest
 from sigmascope.networks.convolutional import resnet, vgg
 from sigmascope.networks.mlps import mlp
 

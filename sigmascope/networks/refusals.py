@@ -3,7 +3,7 @@
 import math
 from typing import Any, get_args
 
-from sigmascope.gate import Refusal, nearest
+from sigmascope.guard import Refusal, nearest
 from sigmascope.networks.layers import Activation, Init, Norm
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from sigmascope.gate import Refusal, random_states, require_dense
+from sigmascope.guard import Refusal, random_states, require_dense
 from sigmascope.linalg.spectra import spectra
 from sigmascope.records import Spectrum
 

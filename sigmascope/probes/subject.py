@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, door_of
+from sigmascope.guard import Refusal, door_of
 from sigmascope.linalg import sums
 from sigmascope.linalg.krylov import Operator
 from sigmascope.linalg.spectra import spectra

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from sigmascope.gate import Refusal, allowed, size_words, trim
+from sigmascope.guard import Refusal, allowed, size_words, trim
 from sigmascope.probes.execution.layers import NORMALISERS, Call, Statisticians, recording
 from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.execution.state import still

@@ -11,7 +11,7 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.execution.layers import NORMALISERS
 from sigmascope.probes.execution.refusals import called, plain
 from sigmascope.probes.execution.state import alive

@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope import products
-from sigmascope.gate import WrongKind, came
+from sigmascope.guard import WrongKind, came
 from sigmascope.quantities import View, quantity
 from sigmascope.records.values import ByValue
 

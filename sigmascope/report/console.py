@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
 from rich.terminal_theme import TerminalTheme
 
-from sigmascope.gate import printable_lines
+from sigmascope.guard import printable_lines
 from sigmascope.records import Estimate
 
 # What the pages look like by day and by night: card, and ink with the colours in place of ANSI's.

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from sigmascope import products
-from sigmascope.gate import Refusal, door
+from sigmascope.guard import Refusal, door
 from sigmascope.quantities import EVERY, Quantity, quantities
 from sigmascope.records import SPEAKS, Kind, Rule, Shown
 from sigmascope.references import references_of

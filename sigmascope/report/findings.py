@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.records import Fact, Finding, Reading, Skipped
 from sigmascope.report.console import Part, measured, risk
 from sigmascope.report.screens import Screen, parts

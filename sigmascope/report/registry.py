@@ -10,7 +10,7 @@ from functools import singledispatch, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from sigmascope import products
-from sigmascope.gate import WrongKind, came
+from sigmascope.guard import WrongKind, came
 from sigmascope.records import Shown
 
 P = ParamSpec("P")

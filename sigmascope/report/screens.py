@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.gate import door
+from sigmascope.guard import door
 from sigmascope.report.console import Part, rendered, rendered_html
 from sigmascope.report.explanations import Explanation, Explanations
 from sigmascope.report.registry import by_kind, refused

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sigmascope.gate import WrongKind
+from sigmascope.guard import WrongKind
 from sigmascope.records import Finding, Shown
 from sigmascope.report.console import Part
 from sigmascope.report.explanations import Explanation, Explanations

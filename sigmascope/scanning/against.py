@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope import quantities as q
-from sigmascope.gate import Refusal, size_words
+from sigmascope.guard import Refusal, size_words
 from sigmascope.linalg import measure
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.entries import PANEL, entries

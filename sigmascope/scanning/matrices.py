@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, cast, get_args
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.gate import Refusal, printable, read_file, require_file
+from sigmascope.guard import Refusal, printable, read_file, require_file
 from sigmascope.records import Skipped
 from sigmascope.sources.checkpoints import Checkpoint, Stored
 

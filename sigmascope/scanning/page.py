@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope import quantities as q
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.records import Finding, Reading
 from sigmascope.records.scans import Scan
 from sigmascope.report import console

@@ -17,8 +17,8 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from sigmascope import gate, quantities as q
-from sigmascope.gate import Refusal
+from sigmascope import guard, quantities as q
+from sigmascope.guard import Refusal
 from sigmascope.quantities import SCAN, in_view
 from sigmascope.records import Estimate, Reading, Skipped
 from sigmascope.records.scans import Effort, Matrix, ScanPlan
@@ -353,8 +353,8 @@ def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Plann
         Skipped(
             matrix.site,
             "tensor",
-            f"measuring it takes {gate.size_words(_memory(matrix))}, more than the "
-            f"{gate.size_words(settings.memory)} that a process may take (--memory)",
+            f"measuring it takes {guard.size_words(_memory(matrix))}, more than the "
+            f"{guard.size_words(settings.memory)} that a process may take (--memory)",
         )
         for matrix, _, _ in drafts
         if too_large(matrix)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope import quantities as q
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.records import Finding, Reading, Skipped
 from sigmascope.records.encoding import encoded, schema_of
 from sigmascope.records.scans import Matrix, Scan, ScanPlan

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope import gate
-from sigmascope.gate import Refusal, door, printable, trim
+from sigmascope import guard
+from sigmascope.guard import Refusal, door, printable, trim
 from sigmascope.quantities import SCAN
 from sigmascope.records import Layer, Reading, Skipped
 from sigmascope.records.scans import Matrix, Scan, ScanPlan
@@ -478,9 +478,9 @@ def _settings(
     memory: int | None,
 ) -> Settings:
     if not 0 <= grid <= 4096:
-        raise gate.Refusal(f"`grid` must be 0 to 4096 points along a side, got {grid}.")
+        raise guard.Refusal(f"`grid` must be 0 to 4096 points along a side, got {grid}.")
     if effort not in ("auto", "full", "leading"):
-        raise gate.Refusal(f"`effort` must be auto, full or leading, got {effort!r}.")
+        raise guard.Refusal(f"`effort` must be auto, full or leading, got {effort!r}.")
     return Settings(
         tuple(only), tuple(skip), quantities_named(quantities), effort, heads, grid, tuple(rules),
         seed, spectra, 2**62 if memory is None else memory,

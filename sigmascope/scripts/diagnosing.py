@@ -36,7 +36,7 @@ from sigmascope.diagnosis.rules.training import (
     STUCK_TRAINING,
 )
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
-from sigmascope.gate import Refusal, require_file
+from sigmascope.guard import Refusal, require_file
 from sigmascope.records import Estimate, Finding, Kind, Reading, Severity, Shown
 from sigmascope.scripts.interventions import (
     AdamSteps,

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope.gate import random_states
+from sigmascope.guard import random_states
 from sigmascope.probes.samples import tensors
 
 LARGEST = 1 << 20  # numbers of what a function is given, beyond which it is not asked

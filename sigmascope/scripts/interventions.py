@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
-from sigmascope.gate import random_states
+from sigmascope.guard import random_states
 from sigmascope.probes.samples import mapped, tensors
 from sigmascope.scripts.comparisons import is_edges, largest_score
 

@@ -41,7 +41,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from sigmascope.gate import PACKAGE, Closing
+from sigmascope.guard import PACKAGE, Closing
 from sigmascope.probes.execution import is_compiled, is_untouched
 from sigmascope.probes.samples import tensors
 from sigmascope.scripts.comparisons import (

@@ -1,6 +1,6 @@
 """`observe`: a loop in this process, or in a cell of a notebook, watched as it is."""
 
-from sigmascope.gate import door
+from sigmascope.guard import door
 from sigmascope.records import Finding
 from sigmascope.scripts.observer import Observer, Stopped
 from sigmascope.scripts.rules import found_in

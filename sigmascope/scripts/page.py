@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope import quantities as q
-from sigmascope.gate import printable, printable_lines
+from sigmascope.guard import printable, printable_lines
 from sigmascope.records import Finding
 from sigmascope.report.findings import headline
 from sigmascope.report.pages.html import packed_doubles, write_page

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.gate import printable, printable_lines
+from sigmascope.guard import printable, printable_lines
 from sigmascope.records import Finding
 from sigmascope.records.encoding import encoded, strict
 from sigmascope.report.console import Code, Part, compact, measured, sparkline

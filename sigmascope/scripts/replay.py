@@ -35,7 +35,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode
 from sigmascope.diagnosis import Program
 from sigmascope.diagnosis.programs import fitting_loss
 from sigmascope.diagnosis.programs.data import rows_of, together
-from sigmascope.gate import Refusal, random_states
+from sigmascope.guard import Refusal, random_states
 from sigmascope.probes.execution import called, still
 from sigmascope.probes.samples import mapped, tensors
 

@@ -30,10 +30,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from sigmascope import gate
+from sigmascope import guard
 from sigmascope.diagnosis import Program, diagnose
 from sigmascope.diagnosis.rules.outputs import UNFIT_TARGETS
-from sigmascope.gate import PACKAGE, Closing, Refusal, on_cpu
+from sigmascope.guard import PACKAGE, Closing, Refusal, on_cpu
 from sigmascope.records import Finding
 from sigmascope.scripts.interventions import Intervention
 from sigmascope.scripts.observer import Observer, Stopped
@@ -299,7 +299,7 @@ def _launched() -> dict[str, str]:
 
 def _file(path: Path, what: Any) -> None:
     """One of our own for the other process, whole or not at all."""
-    with gate.replacing(path, mark=gate.Mark(b"\x80")) as fresh, fresh.open("wb") as out:
+    with guard.replacing(path, mark=guard.Mark(b"\x80")) as fresh, fresh.open("wb") as out:
         pickle.dump(what, out)
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope import gate
-from sigmascope.gate import Refusal
+from sigmascope import guard
+from sigmascope.guard import Refusal
 from sigmascope.sources.refusals import listed
 
 Batch = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
@@ -41,7 +41,7 @@ def as_tensor(value: Any, *, place: str) -> Tensor:
             if value.dtype.kind in "US":
                 advice = " Number them: `numpy.unique(names, return_inverse=True)[1]`."
         raise Refusal(f"{place} must hold numbers, got {kind}.{advice}") from error
-    gate.require_dense(tensor, place)
+    guard.require_dense(tensor, place)
     if tensor.dtype in (torch.uint16, torch.uint32, torch.uint64):  # of which torch computes little
         tensor = tensor.to(torch.int64)
         if bool((tensor < 0).any()):

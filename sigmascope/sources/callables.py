@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sigmascope.gate import Refusal, nearest, read_file, require_file
+from sigmascope.guard import Refusal, nearest, read_file, require_file
 from sigmascope.sources.refusals import listed, told
 
 LONGEST = 16 << 20  # bytes of a file of Python

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, door, nearest
+from sigmascope.guard import Refusal, door, nearest
 from sigmascope.sources.batches import changed, count, parts, take
 from sigmascope.sources.callables import is_callable_spec
 from sigmascope.sources.datasets import DATASETS

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.files import read_idx
 from sigmascope.sources.refusals import told
 from sigmascope.sources.samples import choose, described, seeded

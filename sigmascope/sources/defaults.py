@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.data import Data, open_data
 
 LENGTH = 32  # tokens in a random sequence; enough for every position to see others

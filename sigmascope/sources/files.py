@@ -23,8 +23,8 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
-from sigmascope import gate
-from sigmascope.gate import Refusal
+from sigmascope import guard
+from sigmascope.guard import Refusal
 from sigmascope.sources.refusals import told
 
 PACKINGS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
@@ -48,7 +48,7 @@ def read(path: Path) -> Any:
     """
     if path.is_dir() and not any(p.suffix in KINDS for p in path.iterdir()):
         raise Refusal(f"`{path}` is a folder; name a file in it, or {OTHERWISE}")
-    suffix = gate.require_file(path, KINDS).suffix.lower()
+    suffix = guard.require_file(path, KINDS).suffix.lower()
     if suffix not in KINDS:
         kinds = ", ".join(KINDS)
         raise Refusal(
@@ -73,11 +73,11 @@ def read_torch(path: Path) -> Any:
     try:
         archive = zipfile.is_zipfile(path)  # else a pickle of older torch, with its own bytes
         plain = archive and all(m.compress_type == zipfile.ZIP_STORED for m in _members(path))
-        gate.require_room(path.stat().st_size, f"`{path}`")
+        guard.require_room(path.stat().st_size, f"`{path}`")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch speaks of storage classes here: kept nowhere
             content = torch.load(path, map_location="cpu", weights_only=True, mmap=plain)
-        gate.require_room(VALUE * _written_out(content, {}), f"`{path}`, written out,")
+        guard.require_room(VALUE * _written_out(content, {}), f"`{path}`, written out,")
         return content
     except Refusal:
         raise
@@ -103,7 +103,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    gate.require_room(path.stat().st_size, f"`{path}`")
+    guard.require_room(path.stat().st_size, f"`{path}`")
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
@@ -142,10 +142,10 @@ def _numpy(path: Path) -> Any:
                 for member in _members(path):
                     if member.filename.endswith(".npy"):
                         with archive.open(member) as file:
-                            name = gate.printable(member.filename)
+                            name = guard.printable(member.filename)
                             _require_array(file, member.file_size, f"`{name}` in `{path}`")
         # of a damaged archive np.load would not let go
-        with gate.opened(path) as whole, io.BufferedReader(whole) as file:  # pyright: ignore
+        with guard.opened(path) as whole, io.BufferedReader(whole) as file:  # pyright: ignore
             if path.suffix.lower() == ".npy" and not packed:
                 _require_array(file, path.stat().st_size, f"`{path}`")
                 file.seek(0)
@@ -181,13 +181,13 @@ def _written_out(value: Any, known: dict[int, int]) -> int:
 
 def _members(path: Path) -> list[zipfile.ZipInfo]:
     """The members of a zip file, seen to be readable and not too large together."""
-    gate.require_room(path.stat().st_size, f"`{path}`")
+    guard.require_room(path.stat().st_size, f"`{path}`")
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
     if len(members) > MEMBERS:
         raise Refusal(f"`{path}` must have at most {MEMBERS} members, got {len(members)}.")
     for member in members:
-        name = gate.printable(member.filename)
+        name = guard.printable(member.filename)
         if member.flag_bits & ENCRYPTED:
             raise Refusal(
                 f"`{path}` must be readable, but `{name}` in it is encrypted: save it bare."
@@ -197,7 +197,7 @@ def _members(path: Path) -> list[zipfile.ZipInfo]:
                 f"`{path}` must be packed by deflate or not at all, but `{name}` in it uses method "
                 f"{member.compress_type}: save it again with NumPy or torch."
             )
-    gate.require_room(sum(m.file_size for m in members), f"`{path}`, unpacked,")
+    guard.require_room(sum(m.file_size for m in members), f"`{path}`, unpacked,")
     return members
 
 
@@ -220,7 +220,7 @@ def _require_array(file: IO[bytes] | BufferedIOBase, size: int, place: str) -> N
     if dtype.hasobject:
         return  # refused by the reader, in words of its own
     declared, here = prod(map(int, shape)) * dtype.itemsize, size - file.tell()
-    gate.require_room(declared, place)
+    guard.require_room(declared, place)
     if declared != here:
         raise Refusal(
             f"{place} must hold {declared} bytes, for it declares {dtype} of shape {shape}, got "

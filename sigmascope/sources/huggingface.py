@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from sigmascope import gate
-from sigmascope.gate import Refusal
+from sigmascope import guard
+from sigmascope.guard import Refusal
 from sigmascope.sources.checkpoints.formats import FORMATS, INDEX, by_index
 from sigmascope.sources.checkpoints.locations import read_json
 from sigmascope.sources.limits import DEEPEST
@@ -37,7 +37,7 @@ def open_folder(path: Path, *, generator: torch.Generator | None) -> tuple[nn.Mo
         )
     for entry in path.iterdir():  # transformers opens what it finds there, by name
         if entry.exists() and not entry.is_dir():
-            gate.require_file(entry, ())
+            guard.require_file(entry, ())
     content = read_json(str(config))
     for index in path.glob(f"*{INDEX}"):
         by_index(str(index), str(path), FORMATS[-1])
@@ -81,7 +81,7 @@ def _opened(transformers: Any, path: Path) -> tuple[nn.Module, str]:
         build = kind.from_config if kind is transformers.AutoModel else kind._from_config
         with torch.device("meta"):
             sizes = [t.numel() * t.element_size() for t in build(config).parameters()]
-        gate.require_room(sum(sizes), f"The model of `{path}`")
+        guard.require_room(sum(sizes), f"The model of `{path}`")
         return build(config).eval(), "random: the folder holds a config.json only"
     model, report = kind.from_pretrained(path, local_files_only=True, output_loading_info=True)
     missing = sorted(report["missing_keys"])

@@ -7,7 +7,7 @@ import numpy as np
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.batches import (
     Batch,
     as_batch,

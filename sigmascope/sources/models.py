@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl
 import torch
 from torch import nn
 
-from sigmascope import gate, networks
-from sigmascope.gate import Refusal, door, nearest
+from sigmascope import guard, networks
+from sigmascope.guard import Refusal, door, nearest
 from sigmascope.sources.callables import call, candidates, is_callable_spec, named, require_program
 from sigmascope.sources.checkpoints import load_checkpoint
 from sigmascope.sources.data import Data
@@ -113,7 +113,7 @@ def _built_in(spec: str, data: Data | None, generator: torch.Generator | None) -
         raise Refusal(f"`{spec[:80]}` is of no size that could be built: {smaller}.")
     depth, width = (int(size) if size.isdecimal() else 1 for size in sizes)
     needed = max(depth, 1) * max(4 * width * width, MODULE)
-    gate.require_room(needed, f"`{spec}`", gives="for its weights", do=smaller)
+    guard.require_room(needed, f"`{spec}`", gives="for its weights", do=smaller)
     if outputs > WIDEST:
         raise Refusal(
             f"A network that is built here has at most {WIDEST} outputs, got classes up to "
@@ -165,7 +165,7 @@ def _lost(spec: str, path: Path) -> str:
     spec = spec.removesuffix(":")  # `file.py:` forgot the name
     require_program(spec)
     if path.suffix == ".py":
-        gate.require_file(path, (".py",))
+        guard.require_file(path, (".py",))
         names = candidates(path)
         has = f" (it has {listed(names)})" if names else ""
         return f"`{spec}` must be followed by the name of a factory in it{has}: `{spec}:NAME`."

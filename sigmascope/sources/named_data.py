@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl
 
 import torch
 
-from sigmascope import gate
-from sigmascope.gate import Refusal, nearest
+from sigmascope import guard
+from sigmascope.guard import Refusal, nearest
 from sigmascope.sources.batches import as_batch, split
 from sigmascope.sources.callables import call, named
 from sigmascope.sources.datasets import cifar10, digits, fashion_mnist, gaussian
@@ -45,7 +45,7 @@ def known(
                 "`gaussian` needs the shape of one sample: write `gaussian?shape=64` or "
                 "`gaussian?shape=3x32x32`."
             )
-        gate.require_room(4 * prod(size) * (samples or 1), f"`{name}` of this shape")
+        guard.require_room(4 * prod(size) * (samples or 1), f"`{name}` of this shape")
         sample = gaussian(shape=size, samples=samples, generator=generator)
     elif name == "digits":
         sample = digits(samples=samples, generator=generator)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from sigmascope.gate import Refusal, random_states
+from sigmascope.guard import Refusal, random_states
 from sigmascope.sources.callables import call, candidates, is_callable_spec, named, require_program
 from sigmascope.sources.files import KINDS
 from sigmascope.sources.refusals import listed

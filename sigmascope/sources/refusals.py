@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 
 LONG = 200  # letters of a name in a sentence
 

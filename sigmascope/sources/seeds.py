@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import torch
 
-from sigmascope.gate import random_states
+from sigmascope.guard import random_states
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sigmascope.gate import Mark, Refusal, door, replacing, require_target
+from sigmascope.guard import Mark, Refusal, door, replacing, require_target
 from sigmascope.records.encoding import encoded
 from sigmascope.store.files import WRONG, Damaged, Snapshot, snapshot
 from sigmascope.store.integrity import Span, checked, parsed

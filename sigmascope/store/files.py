@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sigmascope.gate import NoFile, NotAllowed, Refusal, opened
+from sigmascope.guard import NoFile, NotAllowed, Refusal, opened
 from sigmascope.store.schema import APPLICATION, STEPS, VERSION, script, tables
 
 PATIENCE = 30.0  # seconds a writer waits for another one to commit

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.gate import storable
+from sigmascope.guard import storable
 from sigmascope.records import (
     Check,
     Estimate,

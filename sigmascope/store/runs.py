@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sigmascope.gate import Closing, Refusal, door_of
+from sigmascope.guard import Closing, Refusal, door_of
 from sigmascope.records import (
     Check,
     Fact,

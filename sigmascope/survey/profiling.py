@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope import gate, products, records
-from sigmascope.gate import Refusal, allowed, door, size_words
+from sigmascope import guard, products, records
+from sigmascope.guard import Refusal, allowed, door, size_words
 from sigmascope.linalg.spectra import counted
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import ALONE, apart, as_found, in_words
@@ -163,7 +163,7 @@ def profile(
     wanted = wanted_views(views)
     start = time.perf_counter()
     tell = progress or (lambda *_: None)
-    with gate.memory(memory), as_found(loss), counted() as work:
+    with guard.memory(memory), as_found(loss), counted() as work:
         batch, targets, left = cut(model, batch, targets, batch_dim)
         subject = Subject(model, batch, targets, loss, outputs, batch_dim, generator)
         tell("forward pass", 0, len(wanted) + 2)
@@ -178,7 +178,7 @@ def profile(
             # are, not as another thread holds them, and a loss may draw random numbers
             with apart():
                 items += tried(profile_views()[view].items(subject), view)
-            gate.trim()
+            guard.trim()
         tell("theorems", len(wanted) + 1, len(wanted) + 2)
         # each by itself, so that one that fails costs no other
         checks: list[records.Check] = []

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from sigmascope.gate import Refusal, door, on_cpu
+from sigmascope.guard import Refusal, door, on_cpu
 from sigmascope.probes import Subject
 from sigmascope.records import Check
 from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import quantities as q
-from sigmascope.gate import Refusal, door
+from sigmascope.guard import Refusal, door
 from sigmascope.linalg.spectra import spectra
 from sigmascope.probes import Weight, as_matrix
 from sigmascope.probes.execution import plain

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.execution import still
 
 __all__ = [

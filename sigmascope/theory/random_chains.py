@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg import lyapunov_exponents, ratio_average
 from sigmascope.linalg.spectra import counts_above
 from sigmascope.networks.refusals import require_choice, require_counts, require_gamma

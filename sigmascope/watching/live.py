@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 import numpy as np
 import torch
 
-from sigmascope.gate import Closing, Refusal
+from sigmascope.guard import Closing, Refusal
 from sigmascope.quantities import quantities
 from sigmascope.records.encoding import encoded
 from sigmascope.report.pages.html import (

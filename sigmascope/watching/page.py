@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope import quantities as q
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.report.pages.html import page_text, write_page
 from sigmascope.report.pages.pieces import (
     Html,

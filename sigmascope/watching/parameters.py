@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Skipped
 from sigmascope.watching.sinks import OWN, WHOLE
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.report.console import Part, compact, measured, shortened
 from sigmascope.report.forms import form, some
 from sigmascope.report.screens import Screen, grid, parts, section, shortlist

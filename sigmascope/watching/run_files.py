@@ -8,7 +8,7 @@ from dataclasses import replace
 from torch import nn
 from torch.optim import Optimizer
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.execution import layers
 from sigmascope.quantities import WATCH
 from sigmascope.records import Check, Finding, Layer, Reading, SiteSpectrum, Skipped

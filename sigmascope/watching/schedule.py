@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from sigmascope import products
-from sigmascope.gate import Refusal, on_cpu, printable
+from sigmascope.guard import Refusal, on_cpu, printable
 from sigmascope.quantities import View
 from sigmascope.records import Skipped
 from sigmascope.survey.profiling import wanted_views

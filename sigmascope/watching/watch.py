@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from sigmascope import quantities as q
-from sigmascope.gate import CTRL_C, Closing, door_of, on_cpu, unbroken
+from sigmascope.guard import CTRL_C, Closing, door_of, on_cpu, unbroken
 from sigmascope.probes.execution import is_compiled
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.records import Finding, Skipped

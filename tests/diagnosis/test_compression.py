@@ -20,7 +20,7 @@ from sigmascope.diagnosis.compression import (
     replaceable,
     truncated,
 )
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.networks import mlp
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import chosen, sample_count

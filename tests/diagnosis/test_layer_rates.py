@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from sigmascope import networks, sources
 from sigmascope.diagnosis import layer_rates
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from tests.models_zoo import Net
 
 

@@ -24,7 +24,7 @@ from sigmascope.diagnosis.ranking import (
 )
 from sigmascope.diagnosis.trainability import Curve, EarlyTraining
 from sigmascope.diagnosis.trainability.model import for_probing
-from sigmascope.gate import Budget, OverBudget, Refusal
+from sigmascope.guard import Budget, OverBudget, Refusal
 from sigmascope.networks import mlp
 from tests.clocks import Clock, Ticking
 

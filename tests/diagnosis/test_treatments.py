@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import diagnosis, networks, report, sources
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 KINDS = (
     diagnosis.remedies.RescaleResidual,

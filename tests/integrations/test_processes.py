@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.integrations.processes import WorkerProcesses
 
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import diagnosis, survey, theory
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.probes.samples import (
     RUNS,

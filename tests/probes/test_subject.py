@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
-from sigmascope.gate import Refusal, memory
+from sigmascope.guard import Refusal, memory
 from sigmascope.networks import mlp
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.theory.piecewise_affine import sample_affine

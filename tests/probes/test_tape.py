@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.gate import Refusal, memory
+from sigmascope.guard import Refusal, memory
 from sigmascope.probes import Subject
 from sigmascope.probes.execution.layers import Statisticians
 from sigmascope.probes.tape import (

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.gate import Refusal, memory
+from sigmascope.guard import Refusal, memory
 from sigmascope.probes.trial_gradients import trial_gradients as each_gradient
 from tests.fingerprints import differences, fingerprint
 from tests.models_zoo import Net

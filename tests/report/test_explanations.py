@@ -8,7 +8,7 @@ import pytest
 
 from sigmascope import quantities, report, theory, watching
 from sigmascope.diagnosis import checkpoints, cures, remedies, rules
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.report.explanations import WORDS
 
 DOCS = Path(__file__).parents[2] / "docs"

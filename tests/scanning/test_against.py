@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from zoo import MATRICES, NOT_FINITE, fresh
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.quantities import quantity
 from sigmascope.records import Reading

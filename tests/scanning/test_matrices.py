@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.weights import GATES
 from sigmascope.scanning import plan
 from sigmascope.scanning.matrices import (

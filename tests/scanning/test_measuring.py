@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from zoo import MATRICES, NOT_FINITE, fresh
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.entries import entries
 from sigmascope.linalg.krylov import leading, tamed
 from sigmascope.linalg.spectra import spectrum

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.quantities import SCAN
 from sigmascope.records import Estimate, Reading, SiteSpectrum, Spectrum
 from sigmascope.records.scans import Scan

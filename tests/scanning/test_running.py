@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.integrations.processes import WorkerProcesses
 from sigmascope.records import Skipped
 from sigmascope.records.scans import Matrix

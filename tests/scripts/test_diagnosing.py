@@ -10,7 +10,7 @@ from sigmascope.diagnosis.rules.dependences import RANDOM_EVALUATION
 from sigmascope.diagnosis.rules.representations import DEAD_UNITS, LOST_INPUTS
 from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Estimate
 from sigmascope.scripts import Attempt, diagnose_script
 from sigmascope.scripts.diagnosing import _asked, _Bench, _fault, _judged, _paired

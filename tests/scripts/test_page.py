@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sigmascope import quantities as q
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Estimate, Finding, Reading
 from sigmascope.scripts import Attempt, Script, ScriptDiagnosis, ScriptRun
 from sigmascope.scripts.page import script_page

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.overrides import _get_current_function_mode
 
 from sigmascope.diagnosis import diagnose
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.execution import is_compiled
 from sigmascope.scripts import replay
 from sigmascope.scripts.observer import Observer, Stopped

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.scripts.interventions import ZeroGradients
 from sigmascope.scripts.running import Job, Runner, Script, program_of_run, run_here
 from tests.scripts.loops import AGAIN, LOSS, SETUP, code

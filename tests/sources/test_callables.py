@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources import open_model
 
 FILE = """

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources import Data, fitted, open_data
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources import datasets, open_data
 from sigmascope.sources.datasets import fetch
 from tests.sources.idx import write_idx

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from sigmascope import gate
-from sigmascope.gate import Refusal
+from sigmascope import guard
+from sigmascope.guard import Refusal
 from sigmascope.sources import open_data
 from tests.fuzz import world
 
@@ -195,7 +195,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_arrays_that_mean_harm_are_refused_cheaply(home, name):
     tracemalloc.start()
-    with gate.memory("100MB"), pytest.raises(gate.Refusal, match=REFUSED[name]):
+    with guard.memory("100MB"), pytest.raises(guard.Refusal, match=REFUSED[name]):
         open_data(str(home / name))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -208,9 +208,9 @@ def test_arrays_that_mean_well_are_read(home, name):
 
 
 def test_a_budget_that_is_raised_lets_more_in(home):
-    with gate.memory("1MB"), pytest.raises(gate.Refusal, match="SIGMASCOPE_MEMORY"):
+    with guard.memory("1MB"), pytest.raises(guard.Refusal, match="SIGMASCOPE_MEMORY"):
         open_data("gaussian?shape=1000x1000")
-    with gate.memory("1GB"):
+    with guard.memory("1GB"):
         assert open_data("gaussian?shape=1000x1000", samples=2).shape == (1000, 1000)
 
 

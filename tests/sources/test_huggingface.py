@@ -4,7 +4,7 @@ import os
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources import open_model
 
 

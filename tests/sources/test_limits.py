@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources import Data, open_data, open_model
 from sigmascope.sources.limits import DEEPEST, DIGITS, WIDEST
 

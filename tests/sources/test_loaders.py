@@ -4,7 +4,7 @@ import textwrap
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources import open_data
 
 FILE = """

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from sigmascope import networks
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources import Data, Model, open_data, open_model
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from sigmascope.gate import nearest
+from sigmascope.guard import nearest
 from sigmascope.sources.refusals import LONG, listed, told
 
 

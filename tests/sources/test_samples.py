@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources import Data, open_data
 from sigmascope.sources.samples import choose, chosen_data, classes, described
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Finding, Profile
 from sigmascope.store import Damaged, Run, exports
 from sigmascope.store.files import snapshot

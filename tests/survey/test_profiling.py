@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import quantities, records, survey
-from sigmascope.gate import Refusal, memory
+from sigmascope.guard import Refusal, memory
 from sigmascope.survey.profiling import cut
 from tests.probes.execution.state.test_freeze import assert_same, snapshot
 

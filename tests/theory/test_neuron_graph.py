@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.theory.neuron_graph import (
     Dag,
     Edge,

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.store import Damaged, Run, since
 from sigmascope.watching import live
 from sigmascope.watching.live import (

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.store import Run
 from sigmascope.watching import Watch
 from sigmascope.watching.probes import (

@@ -12,7 +12,7 @@ import tracemalloc
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.store import Run
 from sigmascope.watching import OVER, watch
 from sigmascope.watching.probes import Gradients

@@ -65,7 +65,7 @@ from sigmascope.diagnosis.rules.training import (
 )
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER, LINEAR_LAYERS, LINEAR_NETWORK
 from sigmascope.diagnosis.training.trials import BEYOND, at_usual, other_family
-from sigmascope.gate import Refusal, random_states
+from sigmascope.guard import Refusal, random_states
 from sigmascope.probes.execution import called, duplicate, module_name, still
 from sigmascope.probes.samples import IGNORED, as_tensor, prepared
 from sigmascope.probes.structure import tail

@@ -13,7 +13,7 @@ from torch import Tensor
 from sigmascope.diagnosis.cures.trials import Cure
 from sigmascope.diagnosis.programs.opened import opened
 from sigmascope.diagnosis.programs.program import OPTIONS, WORDS, Program
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 # ------------------------------------------------------------------------------
 # Where a source puts a program together: the display of what it hands over, read as syntax.

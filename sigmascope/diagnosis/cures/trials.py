@@ -25,7 +25,7 @@ from sigmascope.diagnosis.training.runs import (
     work_of,
 )
 from sigmascope.diagnosis.training.trials import steps_for
-from sigmascope.gate import Budget, OverBudget, Refusal, time_words
+from sigmascope.guard import Budget, OverBudget, Refusal, time_words
 from sigmascope.probes.execution import as_found, in_words, still
 from sigmascope.records import Shown
 

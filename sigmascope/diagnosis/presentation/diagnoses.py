@@ -18,7 +18,7 @@ from sigmascope.diagnosis.ranking import Ranked
 from sigmascope.diagnosis.remedies import NormalisationEffect
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.diagnosis.treatments import Treatment
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.records import Finding, Profile, Shown
 from sigmascope.records.encoding import encoded
 from sigmascope.report.console import Code, Part, compact, measured, shortened, sparkline

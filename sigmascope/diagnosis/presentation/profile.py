@@ -22,7 +22,7 @@ from sigmascope.diagnosis.presentation.summaries import (
     no_findings,
     runs,
 )
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.quantities import View
 from sigmascope.records import Check, Finding, Layer, Profile, Reading, Verdict
 from sigmascope.records.encoding import encoded

@@ -19,7 +19,7 @@ from sigmascope.diagnosis.presentation.summaries import (
     no_findings,
     runs,
 )
-from sigmascope.gate import door, printable
+from sigmascope.guard import door, printable
 from sigmascope.records import Check, Finding, Profile, Reading, Verdict
 from sigmascope.references import references
 from sigmascope.report.findings import folded, headline, reasons

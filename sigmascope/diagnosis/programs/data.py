@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, default_collate
 
-from sigmascope.gate import Refusal, came, random_states
+from sigmascope.guard import Refusal, came, random_states
 from sigmascope.probes.samples import Batch, chosen, mapped, sample_count, tensors
 
 LABELS = ("labels", "label", "targets", "target", "y")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from sigmascope.gate import Refusal, random_states
+from sigmascope.guard import Refusal, random_states
 from sigmascope.probes.execution import still
 from sigmascope.probes.samples import Batch, as_tensor, chosen
 

@@ -23,7 +23,7 @@ from sigmascope.diagnosis.programs.losses import (
 )
 from sigmascope.diagnosis.programs.outputs import Joint, joint_in, read_by
 from sigmascope.diagnosis.programs.program import Program
-from sigmascope.gate import Refusal, random_states
+from sigmascope.guard import Refusal, random_states
 from sigmascope.probes.execution import as_found, called, duplicate, in_words, still
 from sigmascope.probes.samples import (
     IGNORED,

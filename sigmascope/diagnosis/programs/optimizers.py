@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records.values import ByValue
 
 PLAIN = ("sgd", "asgd")  # optimizers that take the gradient as it is

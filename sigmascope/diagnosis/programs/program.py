@@ -10,7 +10,7 @@ from torch import nn
 from sigmascope.diagnosis.programs.lightning import parts_of
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.optimizers import Recipe, Spec, recipe_of
-from sigmascope.gate import Refusal, came, door_of
+from sigmascope.guard import Refusal, came, door_of
 from sigmascope.records.values import ByValue
 
 LARGEST = 1e15  # of anything that is counted

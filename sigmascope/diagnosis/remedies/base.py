@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.execution import Call, called, duplicate, layers, recording, still
 from sigmascope.probes.samples import Batch, prepared
 from sigmascope.records import Kind

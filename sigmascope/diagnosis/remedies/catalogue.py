@@ -24,7 +24,7 @@ from sigmascope.diagnosis.remedies.skip_connections import (
     ZeroBranches,
 )
 from sigmascope.diagnosis.remedies.unit_scale import QuietOutput, StandardiseInputs, UnitScale
-from sigmascope.gate import Refusal, door
+from sigmascope.guard import Refusal, door
 from sigmascope.probes.samples import Batch
 from sigmascope.records import Finding, Kind, Profile
 

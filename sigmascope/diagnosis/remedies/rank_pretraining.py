@@ -17,7 +17,7 @@ from sigmascope.diagnosis.rules.representations import (
     RANK_COLLAPSE,
     VANISHING_SIGNAL,
 )
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.execution import is_repeated, layers, still
 from sigmascope.probes.samples import Batch, run
 from sigmascope.records import Kind

@@ -13,7 +13,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.trainability.curves import Curve
-from sigmascope.gate import (
+from sigmascope.guard import (
     Budget,
     OverBudget,
     Refusal,

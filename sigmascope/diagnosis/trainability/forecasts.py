@@ -13,7 +13,7 @@ from jaxtyping import Float64
 
 from sigmascope.diagnosis.trainability.curves import FARTHEST, Shape, logarithms, shape_of
 from sigmascope.diagnosis.trainability.model import Kept
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Estimate
 
 KEPT = Path(__file__).with_name("forecasts.json")

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from sigmascope import quantities as q
 from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.short_runs import MOST, probe
-from sigmascope.gate import Budget, Mark, Refusal, door, write_text
+from sigmascope.guard import Budget, Mark, Refusal, door, write_text
 from sigmascope.probes.execution import as_found, in_words
 from sigmascope.probes.samples import Batch, Loss, chosen, sample_count
 from sigmascope.records import Estimate, Profile, Reading, Skipped

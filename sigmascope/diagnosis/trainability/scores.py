@@ -11,7 +11,7 @@ import numpy as np
 
 from sigmascope.diagnosis.trainability.curves import COARSE, log_odds
 from sigmascope.diagnosis.trainability.model import Kept
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Estimate
 
 KEPT = Path(__file__).with_name("scores.json")

@@ -16,7 +16,7 @@ from sigmascope.diagnosis.trainability.copies import (
     minibatches,
 )
 from sigmascope.diagnosis.trainability.curves import UNDERWAY, EarlyTraining, windows
-from sigmascope.gate import Budget, Refusal
+from sigmascope.guard import Budget, Refusal
 from sigmascope.probes.execution import still
 from sigmascope.probes.samples import (
     Batch,

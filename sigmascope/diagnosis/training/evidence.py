@@ -21,7 +21,7 @@ from sigmascope.diagnosis.training.runs import (
     work_of,
 )
 from sigmascope.diagnosis.training.trials import Scale, Trials, steps_for, tried
-from sigmascope.gate import Budget, OverBudget, Refusal, time_words
+from sigmascope.guard import Budget, OverBudget, Refusal, time_words
 from sigmascope.probes.execution import in_words, still
 from sigmascope.records import Estimate, Item, Reading, Skipped, View
 

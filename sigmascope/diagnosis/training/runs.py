@@ -20,7 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from sigmascope.diagnosis.programs.optimizers import Recipe
 from sigmascope.diagnosis.programs.outputs import NotAtHand, joint_in
 from sigmascope.diagnosis.rules.data import LARGE_INPUT, OFFSET, SMALL_INPUT
-from sigmascope.gate import Budget, random_states
+from sigmascope.guard import Budget, random_states
 from sigmascope.probes.execution import called, duplicate, in_words, layers, recording, still
 from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run, sample_count
 from sigmascope.records import Estimate

@@ -36,7 +36,7 @@ from sigmascope.diagnosis.training.runs import (
     scaled_inputs,
     started,
 )
-from sigmascope.gate import Budget, OverBudget, random_states, time_words
+from sigmascope.guard import Budget, OverBudget, random_states, time_words
 from sigmascope.probes.execution import called, duplicate, reached, still
 from sigmascope.probes.samples import as_tensor
 from sigmascope.survey.task import UNBOUNDED, labels_of, least_losses, room_of

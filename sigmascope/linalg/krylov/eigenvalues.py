@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.dense import SMALLEST
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.singular_values import Basis

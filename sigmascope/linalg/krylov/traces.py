@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.dense import SMALLEST, power_of_two
 from sigmascope.linalg.krylov.eigenvalues import Krylov, krylov_space
 from sigmascope.linalg.krylov.operators import Operator

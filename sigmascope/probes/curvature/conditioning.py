@@ -15,7 +15,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.spectra import Route, spectra, spectrum
 from sigmascope.probes.execution.layers import Call, transposed
 from sigmascope.probes.execution.refusals import explaining

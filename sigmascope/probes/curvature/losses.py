@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.curvature.hessian import Direction, moved
 from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.execution.state import still

@@ -15,7 +15,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg import sums
 from sigmascope.probes.execution.layers import Call, layers, module_name
 from sigmascope.probes.execution.state import is_sharded, still

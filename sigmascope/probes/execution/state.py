@@ -41,7 +41,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.hooks import RemovableHandle
 from torch.utils.weak import WeakIdKeyDictionary
 
-from sigmascope.gate import (
+from sigmascope.guard import (
     CTRL_C,
     Refusal,
     allowed,

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from sigmascope.gate import DrawnNumbers, Refusal
+from sigmascope.guard import DrawnNumbers, Refusal
 from sigmascope.linalg import sums
 from sigmascope.probes.execution.layers import Call, Statisticians, is_matrix, recording
 from sigmascope.probes.execution.refusals import called

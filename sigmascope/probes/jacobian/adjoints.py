@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64, Shaped
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg import sums
 from sigmascope.probes.execution.layers import (
     NORMALISERS,

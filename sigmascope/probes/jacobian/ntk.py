@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg import sums
 from sigmascope.linalg.krylov import Operator
 from sigmascope.probes.execution.gradients import differentiable_twice, pushforward

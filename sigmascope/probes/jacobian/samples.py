@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.overrides import TorchFunctionMode
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg import sums
 from sigmascope.probes.execution.layers import rounding, transposed
 from sigmascope.probes.execution.refusals import Unsplit, explaining

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import random_states
+from sigmascope.guard import random_states
 from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.execution.state import still
 from sigmascope.probes.samples import Batch, mapped, tensors

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.execution.layers import Call, channel_dim, is_repeated, own_kind, transposed

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.dense import EPS
 from sigmascope.probes.execution.layers import Call, layers, module_name, normalisers, recording
 from sigmascope.probes.execution.refusals import called

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
-from sigmascope.gate import Mark, Refusal, printable, write_text
+from sigmascope.guard import Mark, Refusal, printable, write_text
 from sigmascope.records import Estimate
 from sigmascope.records.encoding import strict
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.records import Estimate, Fact, Finding, Reading
 from sigmascope.report import console
 from sigmascope.report.findings import SEVERITIES, folded

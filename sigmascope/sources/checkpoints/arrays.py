@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sigmascope import gate
-from sigmascope.gate import Refusal, printable
+from sigmascope import guard
+from sigmascope.guard import Refusal, printable
 from sigmascope.sources.checkpoints.locations import read_range
 from sigmascope.sources.refusals import shown
 
@@ -89,7 +89,7 @@ class InFile(Array):
 
     def rows(self, start: int, stop: int) -> Tensor:
         shape = (stop - start, *self.shape[1:]) if self.shape else ()
-        gate.require_room(
+        guard.require_room(
             prod(shape) * self.dtype.itemsize, f"A tensor of `{printable(self.location)}`"
         )
         if prod(shape) == 0:
@@ -101,7 +101,7 @@ class InFile(Array):
             return data.view(self.dtype).reshape(shape)
         first = start * self.strides[0] if self.shape else 0
         span = extent(shape, self.strides)
-        gate.require_room(span * size, f"A tensor of `{printable(self.location)}`")
+        guard.require_room(span * size, f"A tensor of `{printable(self.location)}`")
         data = read_range(self.location, self.offset + first * size, span * size).view(self.dtype)
         return data.as_strided(shape, self.strides).contiguous()
 

@@ -16,7 +16,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.checkpoints.arrays import FLOATS, Array
 
 Shape = tuple[int, ...]

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope import gate
-from sigmascope.gate import Refusal, printable
+from sigmascope import guard
+from sigmascope.guard import Refusal, printable
 from sigmascope.sources.checkpoints.arrays import Array, InFile, require_shape, word
 from sigmascope.sources.checkpoints.locations import (
     joined,
@@ -71,7 +71,7 @@ class Chunks(Array):
         if not self.shape:
             return self.chunks[0].array(self.dtype).all()
         shape = (stop - start, *self.shape[1:])
-        gate.require_room(prod(shape) * self.dtype.itemsize, "A tensor of the checkpoint")
+        guard.require_room(prod(shape) * self.dtype.itemsize, "A tensor of the checkpoint")
         out = torch.empty(shape, dtype=self.dtype)
         for chunk in self.chunks:
             low = max(start, chunk.first[0])
@@ -96,7 +96,7 @@ def read_distributed(folder: str) -> tuple[dict[str, Array], list[LeftOut], dict
     """
     location = joined(folder, METADATA)
     size = size_of(location)
-    gate.require_room(WEIGHT * size, f"`{printable(location)}`")
+    guard.require_room(WEIGHT * size, f"`{printable(location)}`")
     file = io.BytesIO(read_bytes(location, 0, size))
     metadata = read_pickle(file, location, builds=BUILDS)
     fields = metadata.state if isinstance(metadata, Note) else None

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from sigmascope.gate import Refusal, nearest, printable
+from sigmascope.guard import Refusal, nearest, printable
 from sigmascope.sources.checkpoints import gguf, safetensors, torch_files
 from sigmascope.sources.checkpoints.adapters import paired
 from sigmascope.sources.checkpoints.arrays import Array, InMemory

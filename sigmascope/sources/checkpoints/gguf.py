@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.gate import Refusal, printable
+from sigmascope.guard import Refusal, printable
 from sigmascope.sources.checkpoints.arrays import (
     FLOATS,
     Array,

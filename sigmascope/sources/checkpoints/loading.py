@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from sigmascope import gate
-from sigmascope.gate import Refusal, nearest
+from sigmascope import guard
+from sigmascope.guard import Refusal, nearest
 from sigmascope.sources.checkpoints.arrays import InFile
 from sigmascope.sources.checkpoints.castings import SHOWN, misfits, narrowed
 from sigmascope.sources.checkpoints.safetensors import read_header
@@ -72,7 +72,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
 
 def _state(given: str | Path) -> tuple[dict[str, Tensor], str]:
     """The state dict within a file, in its pages, and where in the file it was."""
-    path = gate.require_file(Path(given).expanduser(), KINDS)
+    path = guard.require_file(Path(given).expanduser(), KINDS)
     if path.suffix == ".py":
         raise Refusal(
             f"`{path}` is a program, not a checkpoint: `sigmascope profile {path.name}:NAME` "
@@ -92,7 +92,7 @@ def _state(given: str | Path) -> tuple[dict[str, Tensor], str]:
         )
     if not found.arrays:
         raise Refusal(f"`{path}` must hold a state dict (names and tensors), got an empty one.")
-    gate.require_room(
+    guard.require_room(
         sum(prod(a.shape) * a.dtype.itemsize for a in found.arrays.values()), f"`{path}`"
     )
     remark = f" (its `{found.holder}`)" if found.holder else ""

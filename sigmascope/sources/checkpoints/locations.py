@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from sigmascope import gate
-from sigmascope.gate import Refusal, printable
+from sigmascope import guard
+from sigmascope.guard import Refusal, printable
 from sigmascope.sources.refusals import shown, told
 
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(::|://)")
@@ -140,7 +140,7 @@ def read_range(location: str, offset: int, length: int) -> Tensor:
 
     def of_file(path: Path) -> int:
         done = 0
-        with gate.opened(path) as file:
+        with guard.opened(path) as file:
             file.seek(offset)
             while done < length and (got := file.readinto(view[done:])):  # pyright: ignore
                 done += got
@@ -188,7 +188,7 @@ def read_json(location: str) -> dict[str, Any]:
             f"`{printable(location)}` must be a small JSON, got {size} bytes, and at most "
             f"{DOCUMENT} are read: is it the right file?"
         )
-    gate.require_room(25 * size, f"`{printable(location)}`")  # as JSON may take in memory
+    guard.require_room(25 * size, f"`{printable(location)}`")  # as JSON may take in memory
     try:
         content = json.loads(read_bytes(location, 0, size))
     except (ValueError, RecursionError) as error:
@@ -269,7 +269,9 @@ class Stream:
             self.block = min(2 * self.block, 16 << 20) if on else BLOCK
             length = min(max(self.block, count), left)
             self.total += length
-            gate.require_room(self.weight * self.total, f"A header of `{printable(self.location)}`")
+            guard.require_room(
+                self.weight * self.total, f"A header of `{printable(self.location)}`"
+            )
             self.held = read_bytes(self.location, self.start + self.at, length)
             self.held_from, begin = self.at, 0
         self.at += count

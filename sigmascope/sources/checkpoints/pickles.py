@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sigmascope.gate import Refusal, printable
+from sigmascope.guard import Refusal, printable
 from sigmascope.sources.refusals import told
 
 SEVERAL = 16  # arguments, more than anything that is built takes

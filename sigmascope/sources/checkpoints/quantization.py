@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from sigmascope.gate import Refusal, printable
+from sigmascope.guard import Refusal, printable
 from sigmascope.sources.checkpoints.arrays import EIGHTHS, FLOATS, Array, require_shape, word
 from sigmascope.sources.checkpoints.decoders import (
     WORD,

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from sigmascope import gate
-from sigmascope.gate import Refusal, printable
+from sigmascope import guard
+from sigmascope.guard import Refusal, printable
 from sigmascope.sources.checkpoints.arrays import Array, InFile, require_apart, require_shape
 from sigmascope.sources.checkpoints.locations import digest, read_bytes, size_of
 from sigmascope.sources.checkpoints.tensors import FileFormat, LeftOut
@@ -81,7 +81,7 @@ def read_header(location: str) -> Header:
             f"header of {length} bytes and has {size - 8} after its first 8; headers are of at "
             f"most {LONGEST}. Fetch it again."
         )
-    gate.require_room(WEIGHT * length, f"The header of `{printable(location)}`")
+    guard.require_room(WEIGHT * length, f"The header of `{printable(location)}`")
     data = read_bytes(location, 8, length)
     first, body = 8 + length, size - 8 - length
     arrays, left, spans = {}, [], []

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sigmascope.gate import Refusal, printable
+from sigmascope.guard import Refusal, printable
 from sigmascope.sources.checkpoints.arrays import Array
 from sigmascope.sources.checkpoints.pickles import Name, Note
 from sigmascope.sources.checkpoints.tensors import LeftOut

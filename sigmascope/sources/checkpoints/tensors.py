@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from sigmascope import gate
-from sigmascope.gate import Refusal, printable, storable
+from sigmascope import guard
+from sigmascope.guard import Refusal, printable, storable
 from sigmascope.sources.checkpoints.arrays import Array
 from sigmascope.sources.checkpoints.decoders import Decoder
 
@@ -66,7 +66,7 @@ class Stored:
         if not 0 <= start <= end:
             raise Refusal(f"Rows must be from 0 on and in order, got from {start} to {end}.")
         rows = (end - start) * prod(self.shape[1:])
-        gate.require_room(4 * rows, f"`{printable(self.name)}`", do="read fewer rows of it")
+        guard.require_room(4 * rows, f"`{printable(self.name)}`", do="read fewer rows of it")
         return self._decoder.rows(self._arrays, self.shape, start, end)
 
     def key(self) -> Hashable:

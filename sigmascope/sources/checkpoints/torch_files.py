@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from sigmascope import gate
-from sigmascope.gate import Refusal, printable
+from sigmascope import guard
+from sigmascope.guard import Refusal, printable
 from sigmascope.sources.checkpoints.arrays import (
     LARGEST,
     Array,
@@ -107,7 +107,7 @@ def _archive(stream: Stream) -> Any:
         if order is not None and archive.open(order).read(16) != b"little":
             raise Refusal(f"{place} has bytes in an order that is not read.")
         described = members[f"{prefix}data.pkl"]
-        gate.require_room(WEIGHT * described.file_size, f"The pickle in {place}")
+        guard.require_room(WEIGHT * described.file_size, f"The pickle in {place}")
         with archive.open(described) as file:
             data = io.BytesIO(file.read(described.file_size))
     offsets: dict[str, int] = {}

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope.gate import random_states
+from sigmascope.guard import random_states
 from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import IGNORED, Loss, tensors

@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope import quantities as q
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg import stacks
 from sigmascope.linalg.krylov import trace_of_forms
 from sigmascope.probes import Subject

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, RowFile
+from sigmascope.guard import Refusal, RowFile
 from sigmascope.linalg import sums
 from sigmascope.probes import Subject
 from sigmascope.probes.execution import apart, called

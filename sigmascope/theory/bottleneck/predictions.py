@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from sigmascope.gate import Refusal, door, require_room
+from sigmascope.guard import Refusal, door, require_room
 from sigmascope.linalg import zero_exponents
 from sigmascope.records import Check, Estimate, Shown
 from sigmascope.theory import daneshmand2020

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.quantities import View
 from sigmascope.records import Estimate, Reading

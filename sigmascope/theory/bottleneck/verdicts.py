@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope import quantities as q
-from sigmascope.gate import Refusal, door
+from sigmascope.guard import Refusal, door
 from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch

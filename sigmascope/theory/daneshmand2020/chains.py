@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg import collapse_depth, time_average
 from sigmascope.records import Assumption, Estimate, Sense
 from sigmascope.theory.bounds import Bound, row

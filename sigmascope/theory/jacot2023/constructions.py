@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.structure import Stack
 from sigmascope.records import Estimate

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.probes.structure import Point, Stack

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, door
+from sigmascope.guard import Refusal, door
 from sigmascope.linalg import condition_number, matrix_rank
 from sigmascope.networks import Activation, activation_layer, is_activation
 from sigmascope.probes import Subject

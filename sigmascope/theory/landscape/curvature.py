@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
-from sigmascope.gate import Refusal, door
+from sigmascope.guard import Refusal, door
 from sigmascope.linalg.krylov import (
     Density,
     extreme_eigenvalues,

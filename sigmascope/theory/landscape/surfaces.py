@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal, door
+from sigmascope.guard import Refusal, door
 from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import Direction, losses_at

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg import spectral_norm
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum

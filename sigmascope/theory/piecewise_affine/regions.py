@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.execution.refusals import called
 from sigmascope.probes.execution.state import still
 from sigmascope.probes.samples import as_tensor

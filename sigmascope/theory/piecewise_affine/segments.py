@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode, enable_reentrant_dispatch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.krylov import Operator
 from sigmascope.probes import Subject
 from sigmascope.probes.execution.gradients import pushforward

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope import quantities as q
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.records import Estimate
 from sigmascope.records.encoding import encoded
 from sigmascope.report.console import Part, compact, measured, shortened

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.text import Text
 
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.records import Finding
 from sigmascope.records.encoding import encoded, strict
 from sigmascope.report.console import Part, compact, measured, shortened

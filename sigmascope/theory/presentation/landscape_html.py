@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.report.forms import json_form
 from sigmascope.report.pages.html import write_page
 from sigmascope.report.pages.pieces import (

@@ -12,7 +12,7 @@ from rich.text import Text
 from torch import Tensor
 
 from sigmascope import quantities as q
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.linalg.krylov import Density
 from sigmascope.records import Estimate
 from sigmascope.records.encoding import encoded, strict

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.gate import printable
+from sigmascope.guard import printable
 from sigmascope.records import Check, Shown, Verdict
 from sigmascope.records.encoding import encoded
 from sigmascope.report.console import Part, measured, rendered

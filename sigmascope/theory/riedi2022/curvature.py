@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import Subject
 from sigmascope.records import Assumption, Estimate, Sense, Spectrum, entrywise, largest
 from sigmascope.theory.bounds import OfModels

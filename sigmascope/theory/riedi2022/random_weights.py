@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.random_matrix import EdelmanCondition, singular_edge, symmetric_edge
 from sigmascope.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.bounds import Bound, OfFacts, row

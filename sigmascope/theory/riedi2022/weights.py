@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.bounds import OfFacts, row
 from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio

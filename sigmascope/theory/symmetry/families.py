@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Shaped
 from torch import Tensor, nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.execution.refusals import (
     called,

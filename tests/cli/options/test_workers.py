@@ -3,7 +3,7 @@ import contextlib
 import pytest
 import torch
 
-from sigmascope import gate
+from sigmascope import guard
 from sigmascope.cli.options import How, hired, mapper_of, workers_for
 from sigmascope.integrations.processes import WorkerProcesses
 from sigmascope.scanning import plan
@@ -19,10 +19,10 @@ def test_small_work_is_not_worth_a_process():
 def test_processes_are_as_many_as_fit_the_memory(monkeypatch):
     monkeypatch.setattr("sigmascope.cli.options._cores", lambda: 64)
     large = plan({f"{i}.weight": torch.empty(1).expand(4000, 4000) for i in range(900)})
-    with gate.memory(3 * large.memory):
+    with guard.memory(3 * large.memory):
         assert workers_for(large, How()) == 3
         assert workers_for(large, How(workers=2)) == 2
-        with pytest.raises(gate.Refusal, match=r"do not fit .* take 3, or more `--memory`"):
+        with pytest.raises(guard.Refusal, match=r"do not fit .* take 3, or more `--memory`"):
             workers_for(large, How(workers=4))
     assert workers_for(plan({}), How(workers=9)) == 9  # there is nothing to fit
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from sigmascope.cli.outputs import finish, refusing
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Check, Verdict
 from sigmascope.theory.presentation import Checks
 

@@ -94,12 +94,12 @@ def calls(path):
 
 
 WRITERS = ("sys.stdout.write", "sys.stderr.write", "print", "sys.stdout.buffer.write")
-WRITTEN = {"gate.py"}  # the only file that brings bytes to the disk by itself
+WRITTEN = {"guard.py"}  # the only file that brings bytes to the disk by itself
 
 
 @pytest.mark.parametrize("room", sorted(p.name for p in (ROOT / "sigmascope").iterdir()))
 def test_there_is_one_way_to_a_terminal_and_one_to_a_file(room):
-    """A new place that prints or writes must go through `cli.outputs` and through `gate`."""
+    """A new place that prints or writes must go through `cli.outputs` and through `guard`."""
     files = sorted((ROOT / "sigmascope" / room).rglob("*.py"))
     printing, writing = [], []
     for path in files:
@@ -110,4 +110,4 @@ def test_there_is_one_way_to_a_terminal_and_one_to_a_file(room):
             if call.split(".")[-1] in ("write_text", "write_bytes") and name not in WRITTEN:
                 writing.append((name, line, call))
     assert not printing
-    assert not [w for w in writing if not w[2].startswith(("gate.", "write_text"))]
+    assert not [w for w in writing if not w[2].startswith(("guard.", "write_text"))]

@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from sigmascope import sources
 from sigmascope.diagnosis.programs.data import Mapped, parted, taken
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 X, Y = torch.arange(50.0)[:, None], torch.arange(50)
 

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import sigmascope as ss
 from sigmascope.diagnosis.programs import program_of
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from tests.fingerprints import differences, fingerprint
 
 G = torch.Generator().manual_seed(0)

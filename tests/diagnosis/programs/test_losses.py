@@ -15,7 +15,7 @@ from sigmascope.diagnosis.programs.losses import (
     tells_next,
     tokens_of,
 )
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 OUT, IDS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
 

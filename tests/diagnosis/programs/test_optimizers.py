@@ -6,7 +6,7 @@ from torch import nn
 
 from sigmascope.diagnosis.programs import recipe_of
 from sigmascope.diagnosis.programs.optimizers import unfollowed
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 
 def network():

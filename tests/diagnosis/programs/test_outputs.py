@@ -17,7 +17,7 @@ from sigmascope.diagnosis.programs.outputs import (
     joint_in,
     read_by,
 )
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.samples import as_tensor
 from tests.models_zoo import Net
 

@@ -10,7 +10,7 @@ from torch import nn
 import sigmascope as ss
 from sigmascope.diagnosis.programs import Program, program_of
 from sigmascope.diagnosis.programs.opened import opened
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 X, Y = torch.ones(40, 3), torch.zeros(40, 2)
 MODEL = nn.Linear(3, 2)

@@ -27,7 +27,7 @@ from sigmascope.diagnosis.trainability.copies import (
     target_share,
     thinned,
 )
-from sigmascope.gate import Budget, OverBudget, Refusal, memory
+from sigmascope.guard import Budget, OverBudget, Refusal, memory
 from sigmascope.probes.samples import as_tensor, prepared
 from sigmascope.records import Profile
 from tests.clocks import Clock

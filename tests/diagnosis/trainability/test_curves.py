@@ -11,7 +11,7 @@ from sigmascope.diagnosis.trainability.curves import (
     shape_of,
     windows,
 )
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 
 def curve(losses, rate=0.1, told=0.5, right=None):

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from sigmascope.diagnosis.trainability import Example, ForecastModel, fit_forecasts, forecast
 from sigmascope.diagnosis.trainability.forecasts import default_model, window_of
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 TABLE = Path(__file__).parents[3] / "benchmarks/forecasts.csv"
 HELD_OUT = 30_000  # seeds of curves that nothing was fitted to

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from sigmascope import diagnosis, networks, records, sources, survey
 from sigmascope.diagnosis.trainability import TrainabilityModel, fit_trainability, trainability
 from sigmascope.diagnosis.trainability.model import Kept, default_model
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.samples import as_tensor, prepared
 from sigmascope.records import Estimate, Reading
 from tests.models_zoo import MODELS, call

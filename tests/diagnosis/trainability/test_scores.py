@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from sigmascope.diagnosis.trainability import ScoreModel, fit_scores
 from sigmascope.diagnosis.trainability.scores import default_model
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 
 
 @given(st.floats(-8, 8))

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from sigmascope import networks, sources
 from sigmascope.diagnosis.trainability import Probing, probe
 from sigmascope.diagnosis.trainability.short_runs import LONGER, PASSES, ROUNDS
-from sigmascope.gate import Budget, OverBudget, Refusal
+from sigmascope.guard import Budget, OverBudget, Refusal
 from tests.clocks import Ticking
 
 

@@ -13,7 +13,7 @@ from sigmascope.diagnosis.training import TrainingSamples, training_items
 from sigmascope.diagnosis.training.evidence import falling
 from sigmascope.diagnosis.training.runs import started
 from sigmascope.diagnosis.training.trials import PLANNED
-from sigmascope.gate import Budget
+from sigmascope.guard import Budget
 from sigmascope.records import Reading, Skipped
 from tests.clocks import Ticking
 

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import networks
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature.conditioning import feature_rows, root_rows, square_roots
 from sigmascope.records import Verdict

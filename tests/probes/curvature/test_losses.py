@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.networks import mlp
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import losses_at

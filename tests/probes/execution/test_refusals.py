@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.execution.refusals import (
     called,
     explaining,

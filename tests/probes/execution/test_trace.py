@@ -7,7 +7,7 @@ from fingerprints import differences, fingerprint
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.execution.trace import FIXED, DispatchMode, Operations, run_once, traced
 from sigmascope.probes.samples import RUNS

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
 from sigmascope import survey
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.linalg.krylov import extreme_eigenvalues
 from sigmascope.probes import Subject
 from sigmascope.probes.jacobian import ntk as gaps_of

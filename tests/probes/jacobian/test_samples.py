@@ -7,7 +7,7 @@ from torch.func import jacrev
 from torch.nn import functional as F
 
 from sigmascope import survey
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import OUTPUT, Subject
 from sigmascope.theory import piecewise_affine
 from tests.fingerprints import differences, fingerprint

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.quantities import SCAN, in_view
 from sigmascope.scanning.planning import Settings, opened, quantities_named
 from sigmascope.sources.checkpoints import open_checkpoint

@@ -6,7 +6,7 @@ import tracemalloc
 import torch
 from hypothesis import strategies as st
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.checkpoints import Checkpoint, open_checkpoint
 
 

@@ -3,7 +3,7 @@ import pickle
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.checkpoints.arrays import (
     InFile,
     InMemory,

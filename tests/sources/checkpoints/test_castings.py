@@ -7,7 +7,7 @@ import torch
 from hypothesis import assume, given, strategies as st
 from torch import nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources import load_checkpoint
 
 W = torch.linspace(-2, 2, 6).reshape(2, 3)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.checkpoints import open_checkpoint
 from sigmascope.sources.checkpoints.arrays import InMemory
 from sigmascope.sources.checkpoints.decoders import (

@@ -13,7 +13,7 @@ from torch.distributed.checkpoint.metadata import (
     TensorStorageMetadata,
 )
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.checkpoints import open_checkpoint
 from sigmascope.sources.checkpoints.distributed import METADATA
 from tests.sources.checkpoints.checks import by_name, mutated, numbers, opens, opens_or_refuses

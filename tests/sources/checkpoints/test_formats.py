@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.checkpoints import formats, open_checkpoint
 from sigmascope.sources.checkpoints.arrays import InMemory
 from sigmascope.sources.checkpoints.formats import files_of

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.checkpoints import open_checkpoint
 from sigmascope.sources.checkpoints.arrays import InMemory
 from sigmascope.sources.checkpoints.gguf import WITHIN, Blocks, read_gguf

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import save_file, save_model
 from torch import nn
 
-from sigmascope import gate
-from sigmascope.gate import Refusal
+from sigmascope import guard
+from sigmascope.guard import Refusal
 from sigmascope.sources import load_checkpoint, open_model, read_checkpoint
 from tests.fuzz import world
 
@@ -95,7 +95,7 @@ WEIGHTS = {
 
 @pytest.mark.parametrize("name", WEIGHTS)
 def test_weights_that_mean_harm_are_refused(home, name):
-    with gate.memory("1GB"), pytest.raises(gate.Refusal, match=WEIGHTS[name]):
+    with guard.memory("1GB"), pytest.raises(guard.Refusal, match=WEIGHTS[name]):
         read_checkpoint(home / name)
     assert not (home / "it_ran").exists()
 

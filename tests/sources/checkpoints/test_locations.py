@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.torch import save
 
-from sigmascope.gate import Refusal, memory
+from sigmascope.guard import Refusal, memory
 from sigmascope.sources.checkpoints import open_checkpoint
 from sigmascope.sources.checkpoints.locations import (
     BLOCK,

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.checkpoints.arrays import InFile
 from sigmascope.sources.checkpoints.pickles import Name, Note, read_pickle
 

@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.sources.checkpoints import open_checkpoint
 from sigmascope.sources.checkpoints.arrays import InMemory
 from sigmascope.sources.checkpoints.quantization import assembled, bits_of, block_of

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from safetensors.torch import save, save_file
 
-from sigmascope.gate import Refusal, memory
+from sigmascope.guard import Refusal, memory
 from sigmascope.sources.checkpoints import open_checkpoint
 from sigmascope.sources.checkpoints.safetensors import LONGEST, read_header
 from tests.sources.checkpoints.checks import by_name, mutated, numbers, opens, opens_or_refuses

@@ -5,7 +5,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 from safetensors.torch import save_file
 
-from sigmascope.gate import Refusal, memory
+from sigmascope.guard import Refusal, memory
 from sigmascope.sources.checkpoints import open_checkpoint
 from tests.sources.checkpoints.checks import numbers
 from tests.sources.checkpoints.test_quantization import awq, four_bits, gptq

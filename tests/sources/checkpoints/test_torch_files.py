@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from torch import nn
 
-from sigmascope.gate import Refusal, memory
+from sigmascope.guard import Refusal, memory
 from sigmascope.sources.checkpoints import open_checkpoint
 from sigmascope.sources.checkpoints.pickles import read_pickle
 from sigmascope.sources.checkpoints.torch_files import BUILDS, Storage

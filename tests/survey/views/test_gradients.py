@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import sources, survey
-from sigmascope.gate import memory
+from sigmascope.guard import memory
 from sigmascope.probes import Subject
 from sigmascope.survey.views.gradients import Gradient, OwnModes, alike, neighbour_limits
 from sigmascope.survey.views.task import target_rows

@@ -9,7 +9,7 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from mpmath import mp, workdps
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.structure import Stack
 from sigmascope.records import Verdict

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from sigmascope import theory
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import Subject
 from sigmascope.theory.bottleneck import Trained, fit_of, read_sweep, settle
 from sigmascope_experiments.jacot2023.tasks import bottleneck_task, stack

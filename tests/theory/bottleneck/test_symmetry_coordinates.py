@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from sigmascope import theory
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.theory.jacot2023 import constructions
 from tests.models_zoo import Net
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import networks
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Estimate
 from sigmascope.theory import landscape
 from sigmascope.theory.landscape.conditioning import FLAT, _rate

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.networks import mlp
 from sigmascope.probes import Subject
 from sigmascope.theory.landscape import curvature

@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import networks
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.networks import mlp
 from sigmascope.probes import Subject
 from sigmascope.probes.curvature import losses_at

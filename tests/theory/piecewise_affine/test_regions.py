@@ -7,7 +7,7 @@ from affine_zoo import NETWORKS, PIECEWISE, D, built, through
 from torch import nn
 
 from sigmascope import networks
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.theory.piecewise_affine import (
     local_affine,
     partition,

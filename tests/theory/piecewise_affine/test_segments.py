@@ -19,7 +19,7 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import Subject
 from sigmascope.theory.piecewise_affine import (
     activation_patterns,

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from sigmascope import networks, theory
 from sigmascope.cli import app
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.report import json_form
 from sigmascope.theory import landscape
 from sigmascope.theory.presentation import Scenery

@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from sigmascope.gate import Closing, Refusal
+from sigmascope.guard import Closing, Refusal
 from sigmascope.records import Assumption, Estimate, Sense, Verdict
 from sigmascope.records.values import ByValue
 from sigmascope.theory.bounds import Bound

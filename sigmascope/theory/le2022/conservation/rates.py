@@ -9,7 +9,7 @@ from typing import Any, ClassVar, final
 import torch
 from torch import nn
 
-from sigmascope.gate import door
+from sigmascope.guard import door
 from sigmascope.probes import Subject
 from sigmascope.probes.samples import Batch, Loss
 from sigmascope.probes.trial_gradients import Pull, trial_gradients

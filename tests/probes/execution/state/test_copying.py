@@ -7,7 +7,7 @@ import torch
 from odd_zoo import ODD
 from torch import nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes.execution import duplicate
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.gate import Refusal, memory
+from sigmascope.guard import Refusal, memory
 from sigmascope.probes.execution import still
 from sigmascope.probes.execution.state import LARGE, PIECE, Spill, spills
 from sigmascope.probes.samples import run

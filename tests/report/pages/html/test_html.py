@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sigmascope.diagnosis.presentation import profile_page as profiles
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.records import Verdict
 from sigmascope.report import pages
 from sigmascope.report.pages.html import page_text, write_page

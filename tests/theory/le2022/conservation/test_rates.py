@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.probes import Subject
 from sigmascope.probes.trial_gradients import trial_gradients
 from sigmascope.records import Verdict

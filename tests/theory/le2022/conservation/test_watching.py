@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.gate import Refusal
+from sigmascope.guard import Refusal
 from sigmascope.store import Run
 from sigmascope.theory import le2022
 from sigmascope.theory.le2022 import conservation

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from sigmascope.gate import Refusal, opened, read_file, require_file
+from sigmascope.guard import Refusal, opened, read_file, require_file
 
 
 def bound(path):

@@ -1,6 +1,6 @@
 import torch
 
-from sigmascope.gate import PACKAGE, on_cpu
+from sigmascope.guard import PACKAGE, on_cpu
 
 
 def made(code, path):

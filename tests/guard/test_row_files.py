@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from sigmascope.gate import Refusal, RowFile
+from sigmascope.guard import Refusal, RowFile
 
 RECIPE = {"steps": 3, "rate": 0.1, "what": ["a", 1]}
 ROWS = [{"n": i, "value": i / 3, "far": float("inf"), "words": "ä\n"} for i in range(4)]
@@ -127,7 +127,7 @@ def test_a_full_disk_takes_no_half_row(file, monkeypatch):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from sigmascope.gate import RowFile
+from sigmascope.guard import RowFile
 calls, at = 0, int(sys.argv[2])
 def dying(call):
     def made(*a, **k):

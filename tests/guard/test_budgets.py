@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from sigmascope.gate import Budget, Refusal, seconds_of, time_words
+from sigmascope.guard import Budget, Refusal, seconds_of, time_words
 from tests.clocks import Clock
 
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 import sigmascope as ss
-from sigmascope.gate import Refusal, door, door_of, fits
+from sigmascope.guard import Refusal, door, door_of, fits
 
 FITTING = [
     (int, [0, -3, np.int64(3), 2**63]),

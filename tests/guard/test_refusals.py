@@ -5,7 +5,7 @@ import unicodedata
 
 from hypothesis import given, strategies as st
 
-from sigmascope.gate import printable, printable_lines, storable
+from sigmascope.guard import printable, printable_lines, storable
 
 ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from sigmascope import gate
-from sigmascope.gate import size_of
+from sigmascope import guard
+from sigmascope.guard import size_of
 
 ODD = {
     "nested": lambda: torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
@@ -21,21 +21,21 @@ if "float4_e2m1fn_x2" in dir(torch):  # since torch 2.8
 @pytest.mark.filterwarnings("ignore:Sparse CSR")  # torch, of itself
 @pytest.mark.parametrize("says", ODD)
 def test_what_is_no_array_is_refused_by_its_kind(says):
-    with pytest.raises(gate.Refusal, match=rf"^It must be a dense tensor, got .*{says}"):
-        gate.require_dense(ODD[says](), "It")
+    with pytest.raises(guard.Refusal, match=rf"^It must be a dense tensor, got .*{says}"):
+        guard.require_dense(ODD[says](), "It")
 
 
 def test_more_numbers_than_fit_are_refused():
-    with gate.memory("1GB"), pytest.raises(gate.Refusal, match="more of memory"):
-        gate.require_dense(torch.ones(1).expand(2**40), "It")
+    with guard.memory("1GB"), pytest.raises(guard.Refusal, match="more of memory"):
+        guard.require_dense(torch.ones(1).expand(2**40), "It")
 
 
 @pytest.mark.parametrize(
     "dtype", [torch.float64, torch.bfloat16, torch.float8_e4m3fn, torch.complex64, torch.bool]
 )
 def test_arrays_of_any_number_pass(dtype):
-    gate.require_dense(torch.ones(2, 3).to(dtype).T, "It")
-    gate.require_dense(torch.zeros(0, 3, dtype=dtype), "It")
+    guard.require_dense(torch.ones(2, 3).to(dtype).T, "It")
+    guard.require_dense(torch.zeros(0, 3, dtype=dtype), "It")
 
 
 @pytest.mark.parametrize(
@@ -56,30 +56,30 @@ def test_sizes_in_words(words, size):
     "words", ["", "-1", "nan", "inf", "0", "1e99", "8XB", "1..2", "\x1b[31m", "8G G"]
 )
 def test_what_is_no_size_is_refused(words):
-    with pytest.raises(gate.Refusal, match="must read like `8GB`"):
+    with pytest.raises(guard.Refusal, match="must read like `8GB`"):
         size_of(words)
 
 
 def test_the_user_may_allow_more_and_less(monkeypatch):
-    with gate.memory("1MB"):
-        with pytest.raises(gate.Refusal, match=r"it needs 9.54 MiB or more .* 1000000 bytes"):
-            gate.require_room(10**7, "it")
-        with gate.memory("1GB"):
-            gate.require_room(10**7, "it")
-        with gate.memory(None), pytest.raises(gate.Refusal):
-            gate.require_room(10**7, "it")
+    with guard.memory("1MB"):
+        with pytest.raises(guard.Refusal, match=r"it needs 9.54 MiB or more .* 1000000 bytes"):
+            guard.require_room(10**7, "it")
+        with guard.memory("1GB"):
+            guard.require_room(10**7, "it")
+        with guard.memory(None), pytest.raises(guard.Refusal):
+            guard.require_room(10**7, "it")
     monkeypatch.setenv("SIGMASCOPE_MEMORY", "2MB")
-    with pytest.raises(gate.Refusal, match="SIGMASCOPE_MEMORY=64GB"):
-        gate.require_room(10**7, "it")
+    with pytest.raises(guard.Refusal, match="SIGMASCOPE_MEMORY=64GB"):
+        guard.require_room(10**7, "it")
     monkeypatch.delenv("SIGMASCOPE_MEMORY")
-    gate.require_room(10**7, "it")
-    with pytest.raises(gate.Refusal):
-        gate.require_room(10**5000, "it")
+    guard.require_room(10**7, "it")
+    with pytest.raises(guard.Refusal):
+        guard.require_room(10**5000, "it")
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin"])
 def test_giving_memory_back_changes_nothing_that_is_held(platform, monkeypatch):
     monkeypatch.setattr("sys.platform", platform)
     held = torch.arange(10_000)
-    gate.trim()
+    guard.trim()
     assert torch.equal(held, torch.arange(10_000))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from sigmascope.gate import random_states
+from sigmascope.guard import random_states
 
 
 @pytest.mark.parametrize("seed", [None, 7])

@@ -1,8 +1,9 @@
-"""What comes in from outside and what goes out: refusals, text, files, memory, time, chance.
+"""What comes in and what goes out: refusals, arguments of doors, text, files, limits, Ctrl-C, chance.
 
-Every room stands on this one. Text from outside is shown through `printable`, files are written
-through `replacing`, `write_text` and `RowFile`, and what a file declares is weighed by
-`require_room`.
+Every room stands on this one. What is given to a public function is seen to be of its kind (`door`),
+a user's file is opened by `opened`, text from outside is shown through `printable`, files are
+written through `replacing`, `write_text` and `RowFile`, what a file declares is weighed by
+`require_room`, and Ctrl-C waits while something is entered or put back (`CTRL_C`).
 """
 
 import _thread
@@ -1048,7 +1049,7 @@ def door(function: Callable[Given, Back]) -> Callable[Given, Back]:
         ...     return 2 * count
         >>> doubled("3")
         Traceback (most recent call last):
-        sigmascope.gate.Refusal: `count` must be a whole number, got the text '3'. Write no quotes.
+        sigmascope.guard.Refusal: `count` must be a whole number, got the text '3'. Write no quotes.
     """
     taken = _Arguments(function, function.__module__, function.__name__)
 
