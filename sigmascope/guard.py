@@ -1,8 +1,8 @@
-"""What comes in and what goes out: refusals, arguments of doors, text, files, limits, Ctrl-C, chance.
+"""What comes in and goes out: refusals, arguments, text, files, limits, Ctrl-C, chance.
 
-Every room stands on this one. What is given to a public function is seen to be of its kind (`door`),
-a user's file is opened by `opened`, text from outside is shown through `printable`, files are
-written through `replacing`, `write_text` and `RowFile`, what a file declares is weighed by
+Every room stands on this one. What is given to a public function is seen to be of its kind
+(`door`), a user's file is opened by `opened`, text from outside is shown through `printable`, files
+are written through `replacing`, `write_text` and `RowFile`, what a file declares is weighed by
 `require_room`, and Ctrl-C waits while something is entered or put back (`CTRL_C`).
 """
 
