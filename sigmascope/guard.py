@@ -1212,6 +1212,11 @@ def _advice(value: Any, hint: Any) -> str:
         return nearest(str(odd[0]), choices).strip() if odd else ""
     if type(value).__name__ == "ndarray" and any(k.__name__ == "Tensor" for k in classes):
         return "Make it a tensor: `torch.from_numpy(...)`."
+    listed = any(issubclass(kind, cabc.Iterable) and kind is not str for kind in classes)
+    if listed and hasattr(value, "tolist"):
+        return "Make it a list: `.tolist()`."
+    if listed and isinstance(value, cabc.Iterator):
+        return "Make it a list: `list(...)`."
     if any(kind.__name__ == "Module" for kind in classes) and callable(value):
         return "A function is no model: call it where it makes one, else write a torch.nn.Module."
     return ""

@@ -91,6 +91,10 @@ def test_what_does_not_is_refused_in_three_parts(kind, values):
         (Collection[str], "weights", r"\['weights'\]"),
         (Tensor, np.zeros(2), "from_numpy"),
         (Literal["csv", "json"], "jsn", "Did you mean `json`"),
+        (Collection[Literal["a", "bcd"]], ["bce"], "Did you mean `bcd`"),
+        (Sequence[float], np.ones(3), r"tolist\(\)"),
+        (Sequence[float] | None, torch.ones(3), r"tolist\(\)"),
+        (Sequence[int], iter([1]), r"list\(\.\.\.\)"),
         (str, "x\x1b" * 3, None),
     ],
 )
