@@ -594,7 +594,7 @@ def intruders(facts: Facts) -> Iterator[Finding]:
         worst((m, r) for m, r in facts.of(q.INTRUDERS) if r.estimate.low > 0),
         "leading directions of the second version are none of the first: fine-tuning wrote over "
         "the spectrum there, and forgets more.",
-        "Take a lower rate or a higher rank for the adapter, or fine-tune fully.",
+        "Take a lower rate or fewer steps; with an adapter, a higher rank or full fine-tuning.",
     )
 
 
