@@ -9,7 +9,7 @@ from sigmascope import survey
 from sigmascope.diagnosis import judge
 from sigmascope.diagnosis.remedies import Inapplicable
 from sigmascope.diagnosis.remedies.long_memory import LongMemory
-from tests.survey.views.setup.test_recurrence import Reads
+from tests.survey.views.test_setup import Reads
 
 STEPS = 80
 
