@@ -677,6 +677,8 @@ ATTRIBUTES = (
     (_CUDA.matmul, "allow_tf32"),
     (_CUDA.matmul, "allow_fp16_reduced_precision_reduction"),
     (torch.backends.mkldnn, "enabled"),
+)
+OF_PYTHON: tuple[tuple[Any, str], ...] = (
     *((sys, name) for name in ("excepthook", "displayhook", "unraisablehook")),
     *((sys, name) for name in ("stdin", "stdout", "stderr", "path", "argv", "dont_write_bytecode")),
     (threading, "excepthook"),
@@ -726,8 +728,9 @@ GLOBAL_HOOKS = tuple(
 def settings() -> list[Undo]:
     """How every setting is put back to what it is now."""
     return [
-        *(_attribute(place, name) for place, name in ATTRIBUTES),
+        *(_attribute(place, name) for place, name in OF_PYTHON),  # lists, before what is in them
         *(_pair(get, put) for get, put in PAIRS),
+        *(_attribute(place, name) for place, name in ATTRIBUTES),
         *(_hooks(found) for found in GLOBAL_HOOKS),
         _default_device(),
         partial(np.random.set_state, np.random.get_state()),
