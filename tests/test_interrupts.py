@@ -107,12 +107,12 @@ def interruptible():
 
 
 @pytest.mark.parametrize("door", ["profile", "bottleneck", "look"])
-def test_ctrl_c_at_a_few_lines(door):
+def test_ctrl_c_at_a_few_lines(door, as_users_see_it):
     require_as_found(door, 24, 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize("door", DOORS)
-def test_ctrl_c_at_many_lines(door, seed):
+def test_ctrl_c_at_many_lines(door, seed, as_users_see_it):
     require_as_found(door, 4 if door in SLOW else 40, seed)

@@ -392,7 +392,7 @@ def test_gradients_that_are_zero():
     assert slope(logs[0]) == -math.inf
 
 
-def test_the_layer_is_left_as_it_was():
+def test_the_layer_is_left_as_it_was(as_users_see_it):
     torch.manual_seed(0)
     layer = nn.LSTM(2, 3, 2, dropout=0.5).half()
     x = torch.randn(9, 4, 2)

@@ -80,5 +80,5 @@ def test_schedulers_and_clipping_have_lines_of_their_own():
 def test_what_no_product_knows_is_still_refused():
     import pytest
 
-    with pytest.raises(TypeError, match="got ScriptRun"):
+    with pytest.raises(TypeError, match="got a value of type ScriptRun"):
         report.text(run(code()))

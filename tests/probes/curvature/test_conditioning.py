@@ -116,7 +116,7 @@ def test_eigenvalues_are_those_of_the_double_backward_matrix(kind, loss):
             assert torch.allclose(found, lam, rtol=0, atol=1e-9 * max(1.0, float(lam[0])))
 
 
-def test_the_model_is_left_as_it_was():
+def test_the_model_is_left_as_it_was(as_users_see_it):
     model, x, y = built("relu", 1)
     before, around = fingerprint(model=model), process()
     assert Subject(model, x, y, F.cross_entropy).conditioning.found

@@ -160,7 +160,7 @@ def test_without_targets_gauss_newton_is_that_of_squared_error():
     assert torch.allclose(found, want, atol=1e-14)
 
 
-def test_the_model_is_left_as_found_and_products_outlive_the_call():
+def test_the_model_is_left_as_found_and_products_outlive_the_call(as_users_see_it):
     for name in ("batchnorm-train", "dropout", "gradient-checkpointing", "transformers-bert"):
         s = subject(name)
         s.model.train()
