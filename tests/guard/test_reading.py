@@ -66,8 +66,10 @@ def test_a_file_that_is_not_there_has_a_neighbour(tmp_path):
     os.mkfifo(tmp_path / "rule.toml")
     with pytest.raises(Refusal, match=r"Did you mean `rules.toml`"):
         require_file(tmp_path / "rulez.toml", ())
-    with pytest.raises(Refusal, match=r"a folder.*`rules.toml`"):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(Refusal, match=r"a folder.*`rules.toml`") as said:
         require_file(tmp_path, (".toml",))
+    assert "notes.txt" not in str(said.value)
     with pytest.raises(Refusal, match=r"no folder `.*none`"):
         require_file(tmp_path / "none" / "x", ())
 

@@ -11,11 +11,13 @@ import tracemalloc
 
 import pytest
 import torch
+from torch import nn
 
 from sigmascope.guard import Refusal
 from sigmascope.store import Run
 from sigmascope.watching import OVER, watch
 from sigmascope.watching.probes import Gradients
+from sigmascope.watching.watch import Watch
 from tests.watching.made import Shelf, Ticks, at_leisure, stack, task, trained, watched
 
 
@@ -262,3 +264,21 @@ def test_a_look_is_opened_before_the_step_that_it_is_for_and_no_sooner():
             watching._scheduler.next = watching.steps + at
             watching._turn()
             assert watching._scheduler.opened == opened
+
+
+def test_a_watch_that_is_not_made_leaves_no_hook(monkeypatch):
+    """Ctrl-C while it is made: nobody has what could be closed."""
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    opens = Watch._open
+
+    def interrupted(self):
+        opens(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Watch, "_open", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        watch(model, optimizer)
+    hooks = [optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks]
+    hooks += [h for m in model.modules() for h in (m._forward_hooks, m._forward_pre_hooks)]
+    assert not any(hooks)
