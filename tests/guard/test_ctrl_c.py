@@ -102,17 +102,16 @@ def test_it_waits_until_the_context_is_whole(what):
 def test_anywhere_else_it_is_raised_at_once():
     done = []
 
-    @door
-    def opened():
-        pressed(done)
-
     @contextlib.contextmanager
     def context():
         yield
 
-    for go in (opened, context()(opened)):  # also in a function that a context decorates
+    # also in a function that a context decorates, and within its block
+    for way in (pressed, context()(pressed)):
         with pytest.raises(KeyboardInterrupt):
-            go()
+            door(way)(done)
+        with pytest.raises(KeyboardInterrupt):
+            door(lambda way=way: way(done))()
     assert not done
 
 
