@@ -7,6 +7,7 @@ import torch
 from scipy.special import digamma
 
 from sigmascope import theory
+from sigmascope.guard import Refusal
 from sigmascope.records import Verdict
 
 
@@ -56,3 +57,9 @@ def test_steps_are_told():
     predict(4, 10, layers=64, progress=lambda *step: told.append(step))
     assert told[0] == ("products", 0, 4)
     assert told[-1] == ("done", 4, 4)
+
+
+@pytest.mark.parametrize("gamma", [math.nan, 1e300])
+def test_a_strength_that_is_no_number_or_too_large_is_refused(gamma):
+    with pytest.raises(Refusal, match="`gamma` must be at most"):
+        predict(8, 5, gamma)
