@@ -1,6 +1,8 @@
 """Designs are ordered as their training would order them, at the cost that was said."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ from sigmascope.diagnosis.ranking import (
     LONG,
     PASSES,
     Entry,
+    _Tried,
     farthest,
     level,
     looked,
@@ -278,3 +281,16 @@ def test_a_ranking_does_not_name_a_rate_that_never_settles(deep):
     assert found.rate == 3e-3
     assert "The rate is 0.003" in found.why
     assert PASSES < found.passes <= COST + LONG
+
+
+@pytest.mark.parametrize(
+    ("shares", "how"),
+    [
+        ([0.1 * k for k in range(6)] + [0.5] * 6, "level"),  # that it rose before does not count
+        ([0.3] * 6 + [0.3 + 0.05 * k for k in range(6)], "still rising"),
+    ],
+)
+def test_whether_it_rises_is_told_of_the_second_half(shares, how):
+    seen = Told({0.1: shares}, {0.1: 12}).seen()
+    probing: Any = SimpleNamespace(passes=12)
+    assert f"and {how}" in _Tried("a", probing, seen, 0.1, "", 12).ranked(1).why

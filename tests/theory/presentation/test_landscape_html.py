@@ -63,6 +63,7 @@ def count(browser, selector):
 def test_every_picture_is_drawn_and_names_of_models_do_nothing(shown, measured):
     assert count(shown, "#conditions .scatterlayer .trace") == 3
     assert count(shown, "#compared .scatterlayer .trace") == 4
+    assert count(shown, "#compared .legend .traces") == 4  # few enough to be named
     assert count(shown, "#trajectories .scatterlayer .trace") > 8
     assert count(shown, "#density .scatterlayer .trace") == 3
     assert count(shown, "#slice .contourlayer .contour") == 1
