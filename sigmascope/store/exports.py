@@ -162,8 +162,6 @@ def _cells(
 
 def _target(target: Path, run: Path, to: str, table: Table) -> Path:
     """Where to write, unless that would replace what must stay."""
-    if to not in _WRITERS:
-        raise Refusal(f"`to` must be one of {', '.join(_WRITERS)}, got {to!r}.")
     real = os.path.realpath(run)
     if os.path.realpath(target) in (real, f"{real}-wal", f"{real}-shm"):
         raise Refusal(f"{target} is the run file itself, or its log; write the export elsewhere.")
