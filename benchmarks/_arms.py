@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks._watchers import Watcher
-from sigmascope.guard import Closing
+from sigmascope.core.guard import Closing
 
 PLAIN = "plain"
 RATE = 1e-2

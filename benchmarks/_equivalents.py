@@ -63,12 +63,12 @@ SAME: dict[tuple[str, str, str], str] = {
         "(A.shape[0] * A.shape[1] < DENSE)",
     ): "the same map either way, written out or not: a matter of memory",
     (
-        "probes/execution/layers.py",
+        "models/layers.py",
         "return 1 if convolves and value.ndim > 2 else value.ndim - 1",
         "1",
     ): "of two dimensions the second is the last",
     (
-        "probes/jacobian/samples.py",
+        "models/jacobian/samples.py",
         "first, second = order[: (count + 1) // 2], order[(count + 1) // 2 :]",
         "0",
     ): "the middle sample may stand in either half",

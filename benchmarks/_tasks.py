@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from sigmascope import sources
-from sigmascope.probes.samples import Batch, Loss
+from sigmascope.models.samples import Batch, Loss
 
 COUNT = 64  # samples of a task
 LETTERS = 128  # ids of characters

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from benchmarks._memory import peak_bytes
 from benchmarks._timing import best_of, environment
-from sigmascope.probes import Subject
+from sigmascope.models import Subject
 
 DEPTH, WIDTH, SAMPLES, OUTPUTS = 16, 128, 64, 10
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks._timing import best_of, environment
-from sigmascope.networks import mlp, resnet
+from sigmascope.models.networks import mlp, resnet
 from sigmascope.theory import le2022
 
 

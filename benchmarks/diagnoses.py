@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import sigmascope as ss
 from benchmarks._timing import environment
-from sigmascope import networks
+from sigmascope.models import networks
 
 SAMPLES, LENGTH, WORDS = 128, 64, 96
 PLAN: dict[str, Any] = {"optimizer": "adam", "lr": 1e-3, "batch_size": 32, "epochs": 5}

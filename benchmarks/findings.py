@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from benchmarks._timing import environment
 from sigmascope import diagnosis, sources, survey
-from sigmascope.networks import build
+from sigmascope.models.networks import build
 
 KINDS = ("", "bias=false", "init=he", "norm=batch", "norm=batch-uncentred", "norm=layer")
 DEPTHS = (4, 8, 16, 32)

@@ -25,10 +25,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks._timing import environment
+from sigmascope.core.guard import Budget, Refusal
 from sigmascope.diagnosis.trainability import probe
-from sigmascope.guard import Budget, Refusal
-from sigmascope.networks import mlp, resnet
-from sigmascope.probes.samples import as_tensor
+from sigmascope.models.networks import mlp, resnet
+from sigmascope.models.samples import as_tensor
 
 SECONDS = 120.0
 STATUS = Path("/proc/self/status")

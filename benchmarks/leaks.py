@@ -19,8 +19,8 @@ from torch.nn import functional as F
 
 from benchmarks._timing import environment
 from sigmascope import diagnosis, survey
-from sigmascope.networks import MLP, ResNet, mlp, resnet
-from sigmascope.probes.samples import Batch
+from sigmascope.models.networks import MLP, ResNet, mlp, resnet
+from sigmascope.models.samples import Batch
 
 WARM_UP, ROUNDS = 40, 200
 

@@ -39,8 +39,8 @@ with ss.observe():
 """
 TOLD = """
 import json, sys
-from sigmascope.guard import Refusal
-from sigmascope.scripts import Script, diagnose_script
+from sigmascope.core.guard import Refusal
+from sigmascope.diagnosis.scripts import Script, diagnose_script
 try:
     found = diagnose_script(Script(sys.argv[1], (), "/tmp"), seconds=60.0, output="/dev/null")
 except Refusal as reason:

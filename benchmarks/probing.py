@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from benchmarks._timing import best_of, environment
 from sigmascope import diagnosis, sources
-from sigmascope.networks import mlp, resnet
+from sigmascope.models.networks import mlp, resnet
 
 SAMPLES = 256
 

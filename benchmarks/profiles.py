@@ -13,8 +13,9 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks._timing import best_of, environment
-from sigmascope import records, survey, theory
-from sigmascope.networks import resnet
+from sigmascope import survey, theory
+from sigmascope.core import quantities
+from sigmascope.models.networks import resnet
 
 if __name__ == "__main__":
     g = torch.Generator().manual_seed(0)
@@ -27,12 +28,15 @@ if __name__ == "__main__":
         model.zero_grad()
         F.cross_entropy(model(x), y).backward()
 
-    def of(*views: records.View) -> None:
+    def of(*views: quantities.View) -> None:
         """A profile of some views."""
         survey.profile(model, x, targets=y, loss=F.cross_entropy, views=views)
 
-    contenders = {"forward and backward": both_ways, "profile, all views": lambda: of(*records.ALL)}
-    contenders |= {f"  {view} alone": lambda view=view: of(view) for view in records.ALL}
+    contenders = {
+        "forward and backward": both_ways,
+        "profile, all views": lambda: of(*quantities.ALL),
+    }
+    contenders |= {f"  {view} alone": lambda view=view: of(view) for view in quantities.ALL}
     contenders["conditioning of all layers"] = lambda: theory.landscape.landscape(
         model, x, targets=y, loss=F.cross_entropy
     )

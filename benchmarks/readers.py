@@ -62,7 +62,7 @@ def write(folder: Path) -> dict[str, Path]:
 
 def ours(path: Path) -> Iterator[Any]:
     """Every tensor, by `open_checkpoint`."""
-    from sigmascope.sources.checkpoints import open_checkpoint
+    from sigmascope.checkpoints import open_checkpoint
 
     for stored in open_checkpoint(path).tensors:
         yield stored.read()
@@ -108,7 +108,7 @@ def read(path: Path, reader: Callable[[Path], Iterator[Any]]) -> dict[str, float
     import safetensors.torch  # noqa: F401
     import torch.distributed.checkpoint
 
-    import sigmascope.sources.checkpoints  # noqa: F401
+    import sigmascope.checkpoints  # noqa: F401
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

@@ -25,8 +25,8 @@ import torch
 from torch import Tensor, nn
 
 import sigmascope as ss
+from sigmascope.core.records import Finding, Reading
 from sigmascope.diagnosis.cures import Cure, cured as cure_of
-from sigmascope.records import Finding, Reading
 
 SAMPLES, IMAGES = 128, 64  # measured on: the default of the command line; of images
 # What a rule names, in the labels of the benchmarks. A symptom names nothing, but where a program's

@@ -1,6 +1,6 @@
 """How large every quantity is in networks that train: the bands that profiles are held against.
 
-python -m benchmarks.references            # measure, and write sigmascope/references.csv (an hour)
+python -m benchmarks.references            # measure, write sigmascope/core/references.csv (an hour)
 python -m benchmarks.references --only GPT # some networks, printed alone
 
 Three kinds of networks, each before its first step and after training that went well:
@@ -27,10 +27,11 @@ from torch import nn
 from benchmarks import _runs, _shipped, _tasks
 from benchmarks._architectures import ALL
 from benchmarks._timing import environment
-from sigmascope import quantities, survey
-from sigmascope.probes.samples import as_tensor
-from sigmascope.records import Reading
-from sigmascope.references import FILE, SHARES, Reference, Stage
+from sigmascope import survey
+from sigmascope.core import quantities
+from sigmascope.core.records import Reading
+from sigmascope.core.references import FILE, SHARES, Reference, Stage
+from sigmascope.models.samples import as_tensor
 
 STEPS = 300
 RATE = 1e-3

@@ -16,9 +16,10 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks._timing import environment
-from sigmascope import diagnosis, networks, sources, survey
+from sigmascope import diagnosis, sources, survey
 from sigmascope.diagnosis import treat
 from sigmascope.diagnosis.remedies import REMEDIES, Inapplicable, RankPretraining
+from sigmascope.models import networks
 
 NETWORKS = 40
 KINDS = (

@@ -54,7 +54,7 @@ def multilayer(*, depth: int = 8, width: int = 64, batch: int = 128) -> tuple[An
     import torch
     from torch.nn import functional as F
 
-    from sigmascope.networks import mlp
+    from sigmascope.models.networks import mlp
 
     g = torch.Generator().manual_seed(0)
     model = mlp(inputs=64, outputs=10, depth=depth, width=width, generator=g)

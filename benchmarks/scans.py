@@ -25,11 +25,11 @@ from typing import Any
 import torch
 
 from benchmarks._checkpoints import written
+from sigmascope.checkpoints import open_checkpoint
+from sigmascope.core.store import Run
 from sigmascope.diagnosis.checkpoints import scan_findings
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.scanning import effort_of, memory_of, plan, rate, scan, work_of
-from sigmascope.sources.checkpoints import open_checkpoint
-from sigmascope.store import Run
 
 LEADING = ("spectral norm", "Frobenius norm", "stable rank", "noise edge", "spikes")
 BULK = (*LEADING, "noise level", "noise distance", "effective rank", "power-law exponent")

@@ -213,8 +213,8 @@ def scripts(kinds: list[str], split: str) -> Iterator[tuple[Path, dict[str, Any]
 MADE_UP = 0.8  # of the difference between a faulty and a patched metric, that makes a cure
 UNDER = """
 import sys
-from sigmascope.scripts import interventions as made
-from sigmascope.scripts.running import Job, Script, run_here
+from sigmascope.diagnosis.scripts import interventions as made
+from sigmascope.diagnosis.scripts.running import Job, Script, run_here
 file, name = sys.argv[1:]
 word, _, factor = name.partition(" x ")
 def every(kind):
@@ -236,7 +236,7 @@ sys.exit(run.error is not None)
 
 def _cured(found: Any, script: Any, entry: dict[str, Any]) -> tuple[str, float]:
     """What was done, and the share that it makes up for of what the patch is better by."""
-    from sigmascope.scripts.patches import first_change
+    from sigmascope.diagnosis.scripts.patches import first_change
 
     helps = {a.name for a in found.cures()}
     proofs = {f.name: [r.form for r in f.evidence if r.form in helps] for f in found.findings}
@@ -267,8 +267,8 @@ def _cured(found: Any, script: Any, entry: dict[str, Any]) -> tuple[str, float]:
 
 def said_of(job: tuple[Path, dict[str, Any], str, float, bool]) -> tuple[str, str, Any]:
     """Role, name, and what was found, or the refusal."""
-    from sigmascope.guard import Refusal
-    from sigmascope.scripts import Script, diagnose_script
+    from sigmascope.core.guard import Refusal
+    from sigmascope.diagnosis.scripts import Script, diagnose_script
 
     file, entry, role, seconds, cure = job
     start = time.perf_counter()

@@ -24,9 +24,9 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from benchmarks.script_diagnoses import scripts
-from sigmascope.scripts import Script
-from sigmascope.scripts.observer import AWAKE, KEPT, Observer, Stopped
-from sigmascope.scripts.running import seeded, started
+from sigmascope.diagnosis.scripts import Script
+from sigmascope.diagnosis.scripts.observer import AWAKE, KEPT, Observer, Stopped
+from sigmascope.diagnosis.scripts.running import seeded, started
 
 STEPS = 256
 TURNS = 3

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from benchmarks._shipped import shipped
 from benchmarks._timing import best_of, environment
+from sigmascope.core.records import Spectrum
 from sigmascope.linalg.spectra import spectra, spectrum
-from sigmascope.records import Spectrum
 
 
 def weights(path: Path) -> dict[str, Tensor]:

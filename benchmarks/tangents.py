@@ -19,8 +19,8 @@ from torch.nn import functional as F
 from benchmarks._memory import peak_bytes
 from benchmarks._timing import best_of, environment
 from sigmascope.linalg.krylov import extreme_eigenvalues
-from sigmascope.networks import resnet
-from sigmascope.probes import Subject
+from sigmascope.models import Subject
+from sigmascope.models.networks import resnet
 
 SAMPLES, MANY, OUTPUTS = 64, 512, 10
 

@@ -1,7 +1,7 @@
 """The directive `bands`: between which values quantities lie in the reference networks.
 
 One quantity a line, in all its forms or in one, as `participation ratio (samples)`, or `view: NAME`
-for all of a view. What stands in the table is read from `sigmascope.references` at each build.
+for all of a view. What stands in the table is read from `sigmascope.core.references` at each build.
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from typing import Any
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from sigmascope import quantities
-from sigmascope.references import Reference, references_of
+from sigmascope.core import quantities
+from sigmascope.core.references import Reference, references_of
 
 HEAD = ("quantity", "when", "5 %", "25 %", "median", "75 %", "95 %", "networks")
 WHEN = {"start": "before training", "trained": "after it"}

@@ -20,10 +20,11 @@ import cyclopts
 
 import sigmascope
 import sigmascope_experiments
-from sigmascope import diagnosis, products, quantities, records, theory, watching
+from sigmascope import diagnosis, theory, watching
 from sigmascope.cli import COMMANDS, UNDER, app, examples
+from sigmascope.core import products, quantities, records
+from sigmascope.diagnosis.scripts import rules as script_rules
 from sigmascope.report.explanations import WORDS
-from sigmascope.scripts import rules as script_rules
 from sigmascope.theory.le2022.conservation import broken
 
 HERE = Path(__file__).parent

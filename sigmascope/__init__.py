@@ -1,7 +1,7 @@
 """Measures the singular values of deep networks and says what they mean.
 
 `import sigmascope as ss` has the doors that most need (`ss.profile`, `ss.diagnose`, `ss.treat`) and
-some rooms: `ss.diagnosis`, `ss.linalg`, `ss.networks`, `ss.probes`, `ss.records`, `ss.report`,
+some rooms: `ss.diagnosis`, `ss.linalg`, `ss.networks`, `ss.models`, `ss.records`, `ss.report`,
 `ss.survey` and `ss.theory`. Each is imported when it is first asked for; `__init__.pyi` lists them.
 The other rooms are imported by name, as `from sigmascope import watching`.
 """

@@ -3,12 +3,23 @@
 from . import (
     diagnosis as diagnosis,
     linalg as linalg,
-    networks as networks,
-    probes as probes,
-    records as records,
+    models as models,
     report as report,
     survey as survey,
     theory as theory,
+)
+from .core import (
+    records as records,
+)
+from .core.guard import (
+    Refusal as Refusal,
+)
+from .core.records import (
+    Estimate as Estimate,
+)
+from .core.store import (
+    Run as Run,
+    export as export,
 )
 from .diagnosis import (
     Program as Program,
@@ -31,20 +42,18 @@ from .diagnosis.remedies import (
     remedies_for as remedies_for,
     remedy as remedy,
 )
+from .diagnosis.scripts import (
+    observe as observe,
+)
 from .diagnosis.trainability import (
     probability as probability,
 )
-from .guard import (
-    Refusal as Refusal,
-)
-from .probes import (
+from .models import (
     Subject as Subject,
+    networks as networks,
 )
-from .probes.execution import (
+from .models.state import (
     duplicate as duplicate,
-)
-from .records import (
-    Estimate as Estimate,
 )
 from .report import (
     explain as explain,
@@ -53,16 +62,9 @@ from .report import (
 from .scanning import (
     scan as scan,
 )
-from .scripts import (
-    observe as observe,
-)
 from .sources import (
     open_data as open_data,
     open_model as open_model,
-)
-from .store import (
-    Run as Run,
-    export as export,
 )
 from .survey import (
     profile as profile,

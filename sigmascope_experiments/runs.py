@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from sigmascope import __version__
-from sigmascope.guard import Mark, Refusal, RowFile, replacing, require_target, write_text
+from sigmascope.core.guard import Mark, Refusal, RowFile, replacing, require_target, write_text
 from sigmascope.integrations.processes import WorkerProcesses
 from sigmascope_experiments.figures import Claim, Figure, Row, Task
 

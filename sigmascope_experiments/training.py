@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sigmascope import diagnosis, networks, sources, survey
+from sigmascope import diagnosis, sources, survey
+from sigmascope.models import networks
 from sigmascope_experiments.figures import Row, Task, generator_of
 
 PROBE = 128  # samples on which the initial network is measured and pre-trained

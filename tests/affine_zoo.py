@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from sigmascope import networks
-from sigmascope.networks import Abs
+from sigmascope.models import networks
+from sigmascope.models.networks import Abs
 
 D = torch.float64
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from sigmascope import sources
-from sigmascope.networks import resnet
+from sigmascope.models.networks import resnet
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """Everything that can be told of a model, its inputs and the process, to compare before and after.
 
-Written without the package's own walk (`probes.execution`), so that neither hides what the other
+Written without the package's own walk (`models.state`), so that neither hides what the other
 forgets.
 """
 

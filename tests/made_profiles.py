@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pytest
 import torch
 
-from sigmascope.records import (
+from sigmascope.core.records import (
     Assumption,
     Check,
     Estimate,

@@ -16,13 +16,13 @@ import torch
 from torch import nn
 
 import sigmascope
+from sigmascope.core.encoding import is_array
+from sigmascope.core.quantities import quantities
+from sigmascope.core.records import Estimate, Fact, Profile, Reading, Shown
 from sigmascope.diagnosis.compression import Compression
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies import BatchNormalisation, Remedy
-from sigmascope.probes.execution import module_name
-from sigmascope.quantities import quantities
-from sigmascope.records import Estimate, Fact, Profile, Reading, Shown
-from sigmascope.records.encoding import is_array
+from sigmascope.models.layers import module_name
 from sigmascope.report import Results
 
 SIDE = 3  # of every tensor whose sides are not said

@@ -14,9 +14,9 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from sigmascope.networks import UncentredBatchNorm, mlp, resnet, vgg
-from sigmascope.probes import Subject
-from sigmascope.probes.samples import as_tensor, prepared, run
+from sigmascope.models import Subject
+from sigmascope.models.networks import UncentredBatchNorm, mlp, resnet, vgg
+from sigmascope.models.samples import as_tensor, prepared, run
 
 MODELS: dict[str, Callable[[], tuple[nn.Module, object]]] = {}
 

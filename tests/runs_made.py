@@ -5,8 +5,8 @@ import random
 
 import torch
 
-from sigmascope.records import Estimate, Finding, Layer, Reading, SiteSpectrum, Spectrum
-from sigmascope.store import Run
+from sigmascope.core.records import Estimate, Finding, Layer, Reading, SiteSpectrum, Spectrum
+from sigmascope.core.store import Run
 
 SITES = tuple(f"blocks.{i}.mlp" for i in range(6))
 HOSTILE = "</script><img src=x onerror=alert(2)>"

@@ -17,7 +17,7 @@ CONFTEST = str(Path(__file__).parents[1] / "conftest.py")
 def test_every_module_that_annotates_shapes_is_checked():
     found = runpy.run_path(CONFTEST)["annotated"]()
     assert len(found) > 50
-    assert {"sigmascope.linalg.ranks", "sigmascope.probes.jacobian.adjoints"} <= {*found}
+    assert {"sigmascope.linalg.ranks", "sigmascope.models.jacobian.adjoints"} <= {*found}
     assert "sigmascope.cli.apps" not in found
 
 

@@ -13,9 +13,11 @@ import torch
 from torch import nn
 from zoo import fresh
 
-from sigmascope import linalg, networks, probes, records, survey, theory
+from sigmascope import linalg, models, survey, theory
+from sigmascope.core import records
 from sigmascope.linalg.krylov import Operator
-from sigmascope.probes.sequences import step_gradients
+from sigmascope.models import networks
+from sigmascope.models.sequences import step_gradients
 from sigmascope.theory.daneshmand2020 import exponent_sum, layer_growth, product_exponents
 from sigmascope.theory.random_chains import LinearChain
 
@@ -238,7 +240,7 @@ def test_profile(kind, seeds):
     }
     told = {key: [] for key in whole if key[1] != "adjoint log pseudo-determinant"}
     for seed in range(seeds):
-        subject = probes.Subject(model, x, outputs=1 + seed % 4, generator=fresh(seed))
+        subject = models.Subject(model, x, outputs=1 + seed % 4, generator=fresh(seed))
         for r in survey.views.features.feature_items(subject):
             if isinstance(r, records.Reading):
                 told[r.site, r.quantity].append(r.estimate)
@@ -256,7 +258,7 @@ def test_curvature(kind):
     if kind == "spike":
         x[0] *= 1000
     loss = nn.functional.mse_loss
-    H = probes.Subject(model, x, y, loss).curvature("hessian").operator.dense()
+    H = models.Subject(model, x, y, loss).curvature("hessian").operator.dense()
     lam = torch.linalg.eigvalsh((H + H.mT) / 2)
     told = [
         theory.landscape.curvature(
@@ -348,8 +350,8 @@ ROUTES = {
     "linalg.spectral_norm": test_spectrum_and_spectral_norm,
     "survey.profile": test_profile,
     "theory.landscape.curvature": test_curvature,
-    "probes.Subject": test_profile,
-    "probes.sequences.step_gradients": test_step_factor,
+    "models.Subject": test_profile,
+    "models.sequences.step_gradients": test_step_factor,
     "theory.random_chains.LinearChain": test_exponents_of_products,
     "theory.daneshmand2020.exponent_sum": test_exponent_sum,
     "theory.daneshmand2020.layer_growth": test_layer_growth,

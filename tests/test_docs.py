@@ -17,7 +17,8 @@ import pytest
 import torch
 
 import sigmascope
-from sigmascope import diagnosis, products, survey, theory
+from sigmascope import diagnosis, survey, theory
+from sigmascope.core import products
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -150,7 +151,7 @@ def test_cells_of_the_page_on_notebooks_show_their_results():
 
 
 def test_results_that_the_page_on_notebooks_names_show_themselves():
-    from sigmascope.records import Shown
+    from sigmascope.core.records import Shown
 
     words = (DOCS / "notebooks.md").read_text("utf-8").partition("## Which results")[2]
     doors = re.findall(r"`([\w.]+)`", words.partition("Tuples of them")[0])

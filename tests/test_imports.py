@@ -32,9 +32,11 @@ def world():
         "grad": torch.is_grad_enabled(),
     }
 before = world()
-from sigmascope import cli, linalg, networks, probes, theory, survey, diagnosis, report
+from sigmascope import cli, linalg, models, theory, survey, diagnosis, report
+from sigmascope.models import networks
 import sigmascope_experiments
-from sigmascope import integrations, sources, store
+from sigmascope import integrations, sources
+from sigmascope.core import store
 after = world()
 print(json.dumps([k for k in before if before[k] != after[k]]))
 """

@@ -15,7 +15,7 @@ from fingerprints import differences, fingerprint, process
 from test_left_as_found import DOORS
 from torch import nn
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 
 SLOW = {"curvature", "trial", "rank", "treat", "every view", "assess", "layer rates", "what if"}
 HERE = ("contextlib.py", "state.py", "guard.py", "trace.py", "gradients.py", "layers.py")

@@ -7,25 +7,18 @@ from pathlib import Path
 
 import pytest
 
-FLOOR = {"guard", "products", "quantities", "references", "records"}
 ROOMS = {  # what each room may import besides itself
-    "guard": set(),
-    "products": set(),
-    "quantities": set(),
-    "references": set(),
-    "records": {"guard", "products", "quantities"},
-    "linalg": {"guard", "quantities", "records"},
-    "networks": {"guard"},
-    "probes": {*FLOOR, "linalg", "networks"},
-    "survey": {*FLOOR, "linalg", "networks", "probes"},
-    "diagnosis": {*FLOOR, "linalg", "networks", "probes", "report", "survey"},
-    "scripts": {*FLOOR, "diagnosis", "probes", "report"},
-    "theory": {*FLOOR, "linalg", "networks", "probes", "report", "survey", "watching"},
-    "report": FLOOR,
-    "store": FLOOR,
-    "sources": {"guard", "networks"},
-    "watching": {*FLOOR, "linalg", "probes", "report", "survey", "store"},
-    "scanning": {*FLOOR, "linalg", "report", "sources", "store"},
+    "core": set(),
+    "linalg": {"core"},
+    "models": {"core", "linalg"},
+    "report": {"core"},
+    "checkpoints": {"core"},
+    "sources": {"checkpoints", "core", "models"},
+    "survey": {"core", "linalg", "models"},
+    "diagnosis": {"core", "linalg", "models", "report", "survey"},
+    "watching": {"core", "linalg", "models", "report", "survey"},
+    "scanning": {"checkpoints", "core", "linalg", "report"},
+    "theory": {"core", "linalg", "models", "report", "survey", "watching"},
 }
 EVERY = set(ROOMS)
 ROOMS |= {
@@ -87,15 +80,15 @@ def test_imports_point_down():
 @pytest.mark.parametrize(
     ("here", "code"),
     [
-        ("linalg", "from sigmascope import probes"),
-        ("linalg", "from sigmascope.probes import Subject"),
-        ("linalg", "import sigmascope.probes"),
-        ("linalg", "import sigmascope.probes as p"),
-        ("probes", "from sigmascope.survey.profiling import profile"),
+        ("linalg", "from sigmascope import models"),
+        ("linalg", "from sigmascope.models import Subject"),
+        ("linalg", "import sigmascope.models"),
+        ("linalg", "import sigmascope.models as p"),
+        ("models", "from sigmascope.survey.profiling import profile"),
         ("survey", "def inside():\n    from sigmascope import report"),
         ("theory", "from ..probes import Subject"),
         ("theory", "from . import bounds"),
-        ("store", "from sigmascope import survey"),
+        ("core", "from sigmascope import survey"),
         ("sources", "from sigmascope import linalg"),
         ("report", "from sigmascope import cli"),
         ("__init__", "from sigmascope import linalg"),
@@ -123,7 +116,7 @@ def test_no_files_import_one_another_in_a_circle():
 
 def test_every_room_is_listed():
     rooms = {p.parent.name for p in ROOT.glob("sigmascope/*/__init__.py")}
-    assert rooms == set(ROOMS) - {"__main__", "guard", "products", "quantities", "references"}
+    assert rooms == set(ROOMS) - {"__main__"}
 
 
 def test_every_module_has_its_tests_where_its_path_says():

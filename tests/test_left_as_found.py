@@ -19,11 +19,11 @@ from torch.nn.modules.module import register_module_forward_hook
 
 import sigmascope
 from sigmascope import diagnosis, scanning, survey, theory, watching
+from sigmascope.core.guard import Refusal
+from sigmascope.core.quantities import EVERY as EVERY_VIEW
 from sigmascope.diagnosis.remedies import Inapplicable, UnitScale
-from sigmascope.guard import Refusal
-from sigmascope.probes import Subject
-from sigmascope.probes.samples import as_tensor, mapped, prepared, run
-from sigmascope.quantities import EVERY as EVERY_VIEW
+from sigmascope.models import Subject
+from sigmascope.models.samples import as_tensor, mapped, prepared, run
 
 EXPECTED = (Refusal, Inapplicable)
 ENDS = ("success", "exception", "interrupt")

@@ -13,8 +13,8 @@ from typing import get_args, get_origin, get_type_hints
 import pytest
 import torch
 
-from sigmascope.diagnosis.presentation import SCHEMA
-from sigmascope.records import (
+from sigmascope.core.encoding import built, columns, encoded, wide
+from sigmascope.core.records import (
     Assumption,
     Check,
     Estimate,
@@ -25,9 +25,9 @@ from sigmascope.records import (
     SiteSpectrum,
     Skipped,
 )
-from sigmascope.records.encoding import built, columns, encoded, wide
+from sigmascope.core.store import Run
+from sigmascope.diagnosis.presentation import SCHEMA
 from sigmascope.report import json_form, table
-from sigmascope.store import Run
 from sigmascope.theory.presentation import Checks
 from tests.made_results import made, sample
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from sigmascope import Subject, networks, theory
+from sigmascope import Subject, theory
+from sigmascope.models import networks
 from sigmascope.theory import daneshmand2020, riedi2022
 from sigmascope.theory.le2022 import conservation
 from sigmascope.theory.riedi2022 import random_weights

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope import quantities, references
+from sigmascope.core import quantities, references
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/tutorials"

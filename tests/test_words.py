@@ -51,4 +51,4 @@ def test_what_is_not_there_is_noticed():
     assert is_there("linalg.spectral_norm")
     assert is_there("records.Profile.readings")
     assert not is_there("linalg.spectral_nrom")
-    assert not is_there("probes.execution.reaches")
+    assert not is_there("models.state.reaches")

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from watching.layouts import Kept
 
 from sigmascope import watching
-from sigmascope.probes.samples import as_tensor, beside, mapped, prepared, run
+from sigmascope.models.samples import as_tensor, beside, mapped, prepared, run
 
 
 def _watched(net, x, y):

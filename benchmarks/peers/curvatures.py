@@ -28,8 +28,8 @@ from torch.nn import functional as F
 from benchmarks._timing import best_of, environment
 from sigmascope import sources
 from sigmascope.linalg.krylov import krylov_space, symmetric_moments
-from sigmascope.networks import mlp, resnet
-from sigmascope.probes import Subject
+from sigmascope.models import Subject
+from sigmascope.models.networks import mlp, resnet
 from sigmascope.theory.landscape import Bend, curvature
 
 SEEDS = range(10)

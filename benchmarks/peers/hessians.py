@@ -23,8 +23,8 @@ from benchmarks.peers.curvatures import (
     pyhessian,
     truth,
 )
-from sigmascope.networks import mlp
-from sigmascope.probes import Subject
+from sigmascope.models import Subject
+from sigmascope.models.networks import mlp
 from sigmascope.theory.landscape import curvature
 
 SEEDS = 60

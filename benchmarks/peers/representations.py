@@ -13,7 +13,7 @@ from benchmarks._watchers import LATER, PEERS
 from benchmarks.peers._rows import OURS, Answer
 from sigmascope import linalg
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.networks import mlp
+from sigmascope.models.networks import mlp
 
 TRIES = 20
 

@@ -85,8 +85,8 @@ print("SAID " + json.dumps(sorted({f.rule_id for f in found if f.severity.name !
 CHECK = """
 import json, sys, torch, torchtest2
 from sigmascope.diagnosis.programs.data import rows_of
-from sigmascope.scripts.observer import Observer, Stopped
-from sigmascope.scripts.running import Script, program_of_run, started
+from sigmascope.diagnosis.scripts.observer import Observer, Stopped
+from sigmascope.diagnosis.scripts.running import Script, program_of_run, started
 watch = Observer(steps=20, recorded=True)
 try:
     with watch: started(Script(sys.argv[1]))

@@ -16,7 +16,7 @@ import sigmascope as ss
 from benchmarks._shipped import shipped
 from benchmarks.peers._rows import OURS, Answer, processor_times, ratios
 from sigmascope import linalg
-from sigmascope.probes import convolution_operator
+from sigmascope.models import convolution_operator
 from sigmascope.scanning import scan
 
 WATCHER = "WeightWatcher"

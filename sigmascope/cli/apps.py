@@ -11,7 +11,7 @@ from pathlib import Path
 import cyclopts
 from cyclopts import Parameter
 
-from sigmascope import __version__, guard
+from sigmascope import __version__
 from sigmascope.cli.balances import balances
 from sigmascope.cli.bottlenecks import bottleneck
 from sigmascope.cli.checks import check, theorems
@@ -39,6 +39,7 @@ from sigmascope.cli.scales import scale
 from sigmascope.cli.scans import scan
 from sigmascope.cli.sweeps import train
 from sigmascope.cli.views import view
+from sigmascope.core import guard
 
 app = cyclopts.App(
     name="sigmascope",

@@ -9,7 +9,7 @@ from sigmascope.cli.outputs import draw, finish, require_targets
 if TYPE_CHECKING:
     from torch import nn
 
-    from sigmascope.probes.samples import Batch
+    from sigmascope.models.samples import Batch
     from sigmascope.theory.neuron_graph import Dag
 
 
@@ -67,7 +67,8 @@ def _neurons(module: "nn.Module", inputs: "Batch", output: int) -> "Dag":
     """The neurons of a network that can be drawn."""
     from torch import Tensor
 
-    from sigmascope import guard, theory
+    from sigmascope import theory
+    from sigmascope.core import guard
 
     if not isinstance(inputs, Tensor) or inputs.ndim != 2:
         raise guard.Refusal(

@@ -55,7 +55,7 @@ def bottleneck(
     if picture is not None:
         import torch
 
-        from sigmascope import guard
+        from sigmascope.core import guard
         from sigmascope.theory import presentation
 
         if not isinstance(data.inputs, torch.Tensor):

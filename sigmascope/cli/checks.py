@@ -29,7 +29,8 @@ def check(
         json: Write the checks here as JSON; `-` for standard output, in place of the text.
         strict: End with exit code 1 if a theorem is violated.
     """
-    from sigmascope import guard, records, theory
+    from sigmascope import theory
+    from sigmascope.core import guard, records
     from sigmascope.theory import presentation
 
     require_targets(json=json, inputs=source.files)

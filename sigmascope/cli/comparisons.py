@@ -62,7 +62,8 @@ def compare(
         json: Write the comparison here as JSON; `-` for standard output, in place of the text.
         strict: End with exit code 1 if a balance is violated, or two runs part.
     """
-    from sigmascope import guard, sources, store, theory
+    from sigmascope import sources, theory
+    from sigmascope.core import guard, store
 
     require_targets(json=json, inputs=(before, after, *source.files))
     if any(kinds := [store.is_run(file) for file in (before, after)]):
@@ -112,12 +113,12 @@ def _of_model(
     files: tuple[Path, Path],
     training: dict[str, Any],
 ) -> "Comparison":
-    from sigmascope import probes, sources, theory
+    from sigmascope import models, sources, theory
 
     opened, data = open_named(model, source)
     states = []
     for file in files:
-        twin = probes.execution.duplicate(opened.module)
+        twin = models.state.duplicate(opened.module)
         sources.load_checkpoint(twin, file)
         states.append(twin)
     return theory.compare(*states, batch=data.inputs, **task(data, source), **training)

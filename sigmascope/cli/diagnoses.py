@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from sigmascope import guard
 from sigmascope.cli.options import BUDGET, Count, Device, Loss, budget_of, loss_of, moved, seeded
 from sigmascope.cli.outputs import finish, note, progress_bar, require_targets, wrote
-from sigmascope.guard import Refusal
+from sigmascope.core import guard
+from sigmascope.core.guard import Refusal
 
 STEPS, SECONDS = 60, 60.0  # of a script
 
@@ -138,11 +138,11 @@ def _script(
     strict: bool,
 ) -> int:
     """The diagnosis of a script that is run as it is."""
-    from sigmascope import scripts
-    from sigmascope.scripts.page import script_page
-    from sigmascope.scripts.patches import first_change
+    from sigmascope.core.guard import listed
+    from sigmascope.diagnosis import scripts
+    from sigmascope.diagnosis.scripts.page import script_page
+    from sigmascope.diagnosis.scripts.patches import first_change
     from sigmascope.sources.callables import candidates
-    from sigmascope.sources.refusals import listed
 
     require_targets(html=html, json=json, write=write, inputs=() if module else (target,))
     if write is not None and write.exists():

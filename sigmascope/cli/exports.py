@@ -30,7 +30,7 @@ def export(run: Path, /, *, to: Format, out: Path | None = None, table: Table = 
         out: Where to write; beside the run file, with the table's name, if not given.
         table: Which table.
     """
-    from sigmascope import guard, store
+    from sigmascope.core import guard, store
 
     if not run.name:
         raise guard.Refusal("`export` needs the name of a run file, got an empty one.")

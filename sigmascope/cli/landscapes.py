@@ -102,7 +102,8 @@ def landscape(
         html: Write all of it here as one interactive page.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import guard, probes, theory
+    from sigmascope import models, theory
+    from sigmascope.core import guard
     from sigmascope.report.pages import require_plots
     from sigmascope.theory import presentation
 
@@ -117,7 +118,7 @@ def landscape(
             raise guard.Refusal(f"{needs}: say which, e.g. `--curvature hessian`.")
     opened, data = open_named(model, source)
     name, loss = _loss(data, source, squared)
-    module = probes.execution.duplicate(opened.module).double() if double else opened.module
+    module = models.state.duplicate(opened.module).double() if double else opened.module
     of = {**loss, "batch_dim": source.batch_dim}
     on = lambda measure, *beside, **more: measure(module, *beside, data.inputs, **of, **more)
     if skip is None and activation is None:
@@ -168,7 +169,8 @@ def _surface(
     on: Callable[..., Any], module: "nn.Module", source: Source, sights: Sights
 ) -> "Surface | None":
     """The loss on a plane through the weights, or on the line to other weights."""
-    from sigmascope import guard, probes, sources, theory
+    from sigmascope import models, sources, theory
+    from sigmascope.core import guard
 
     if sights.surface is None:
         return None
@@ -179,7 +181,7 @@ def _surface(
                 "`--surface` must be random, hessian or a checkpoint file, got "
                 f"{file}, which is none."
             )
-        twin = probes.execution.duplicate(module)
+        twin = models.state.duplicate(module)
         sources.load_checkpoint(twin, file)
         other = twin.state_dict()
         return on(theory.landscape.loss_line, other, points=2 * sights.points + 1)

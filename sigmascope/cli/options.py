@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from sigmascope import guard
 from sigmascope.cli.outputs import note, progress_bar, refusing
-from sigmascope.quantities import ALL, View
+from sigmascope.core import guard
+from sigmascope.core.quantities import ALL, View
 
 if TYPE_CHECKING:
+    from sigmascope.core.records import ScanPlan
     from sigmascope.integrations.processes import WorkerProcesses
-    from sigmascope.records.scans import ScanPlan
 
 if TYPE_CHECKING:
     import torch
 
     from sigmascope.diagnosis import Diagnosis, Program
-    from sigmascope.probes import Subject
+    from sigmascope.models import Subject
     from sigmascope.sources import Data, Model
 
 
@@ -386,9 +386,9 @@ def measure(
 
 def subject_of(opened: "Model", data: "Data", source: Source) -> "Subject":
     """What the theorems are checked on."""
-    from sigmascope import probes
+    from sigmascope import models
 
-    return probes.Subject(
+    return models.Subject(
         opened.module,
         data.inputs,
         *task(data, source).values(),

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sigmascope import guard
+from sigmascope.core import guard
 
 if TYPE_CHECKING:
     pass
@@ -82,7 +82,7 @@ def _is_name(text: str) -> bool:
 
 def require_run(run: Path | None) -> None:
     """Refuse before measuring to append to a file that is no run file."""
-    from sigmascope import store
+    from sigmascope.core import store
 
     if run is None:
         return

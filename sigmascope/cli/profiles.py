@@ -48,7 +48,7 @@ def profile(
         step: Step of training to file it under in the run file.
         strict: End with exit code 1 if a finding is of severity error.
     """
-    from sigmascope import store
+    from sigmascope.core import store
     from sigmascope.diagnosis import presentation
 
     require_targets(html=html, run=run, json=json, inputs=source.files)

@@ -50,7 +50,8 @@ def rank(
         budget: How long copies may be trained, all in all, e.g. `60s`, `10min`.
         json: Write the order here as JSON; `-` for standard output, in place of the text.
     """
-    from sigmascope import diagnosis, guard
+    from sigmascope import diagnosis
+    from sigmascope.core import guard
     from sigmascope.diagnosis import presentation
 
     require_targets(json=json, inputs=source.files)

@@ -16,7 +16,7 @@ from sigmascope.cli.options import (
     task,
 )
 from sigmascope.cli.outputs import finish, progress_bar, refusing, require_targets
-from sigmascope.guard import Budget, memory
+from sigmascope.core.guard import Budget, memory
 
 if TYPE_CHECKING:
     from sigmascope.diagnosis import Treatment
@@ -58,7 +58,8 @@ def remedy(
         budget: How long copies may be trained, all in all, e.g. `60s`, `10min`; what there is no
             time for gets no probability.
     """
-    from sigmascope import diagnosis, guard, sources
+    from sigmascope import diagnosis, sources
+    from sigmascope.core import guard
     from sigmascope.diagnosis import presentation
 
     require_targets(save=save, json=json, inputs=source.files)

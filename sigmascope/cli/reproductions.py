@@ -79,7 +79,7 @@ def _named(name: str) -> "Figure":
     from difflib import get_close_matches
 
     import sigmascope_experiments as experiments
-    from sigmascope import guard
+    from sigmascope.core import guard
 
     by_name = {f.name: f for f in experiments.FIGURES}
     if name in by_name:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from cyclopts import Parameter
 
-from sigmascope import guard
 from sigmascope.cli.options import How, Index, Names, hired, mapper_of, workers_for
 from sigmascope.cli.outputs import (
     FOUND,
@@ -22,10 +21,11 @@ from sigmascope.cli.outputs import (
     write,
     wrote,
 )
+from sigmascope.core import guard
 
 if TYPE_CHECKING:
+    from sigmascope.core.records import Scan, ScanPlan
     from sigmascope.integrations.processes import WorkerProcesses
-    from sigmascope.records.scans import Scan, ScanPlan
     from sigmascope.scanning.matrices import NameRule
 
 Effort = Literal["auto", "full", "leading"]

@@ -63,7 +63,8 @@ def train(
     """
     import torch
 
-    from sigmascope import guard, sources, theory
+    from sigmascope import sources, theory
+    from sigmascope.core import guard
 
     require_targets(file=file, picture=picture, json=json, inputs=(data,))
     found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
@@ -117,7 +118,7 @@ class Stacks:
 
     def __call__(self, depth: int, generator: "torch.Generator") -> "nn.Module":
         """A ReLU network of that many layers, with He's initial weights."""
-        from sigmascope import networks
+        from sigmascope.models import networks
 
         return networks.mlp(
             inputs=self.inputs,
@@ -141,7 +142,7 @@ def _values(targets: "Tensor") -> "Tensor":
     import torch
     from torch.nn import functional as F
 
-    from sigmascope import guard
+    from sigmascope.core import guard
 
     if targets.is_floating_point():
         return standardised(targets.reshape(len(targets), -1), SPREAD)

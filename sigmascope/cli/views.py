@@ -35,7 +35,7 @@ def view(
         port: Where to serve the page; a free port if not given.
         html: Write the page of what there is now as one file, and end.
     """
-    from sigmascope import guard, store
+    from sigmascope.core import guard, store
     from sigmascope.watching import live
 
     files = [file for file in (run, other) if file is not None]

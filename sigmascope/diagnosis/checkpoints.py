@@ -8,9 +8,18 @@ from functools import cached_property
 from math import nan
 from statistics import median
 
-from sigmascope import quantities as q
-from sigmascope.records import Finding, Kind, Reading, Rule, Severity, kinds_of, rule
-from sigmascope.records.scans import Matrix, Scan
+from sigmascope.core import quantities as q
+from sigmascope.core.records import (
+    Finding,
+    Kind,
+    Matrix,
+    Reading,
+    Rule,
+    Scan,
+    Severity,
+    kinds_of,
+    rule,
+)
 
 __all__ = ["KINDS", "RULES", "scan_findings"]
 

@@ -11,11 +11,12 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.guard import Refusal, door, require_dense
-from sigmascope.probes import Subject
-from sigmascope.probes.execution import Call, called, duplicate, module_name, still
-from sigmascope.probes.samples import Batch, as_tensor, chosen, sample_count
-from sigmascope.records import Estimate, Shown
+from sigmascope.core.guard import Refusal, door, require_dense
+from sigmascope.core.records import Estimate, Shown
+from sigmascope.models import Subject
+from sigmascope.models.layers import Call, called, module_name
+from sigmascope.models.samples import Batch, as_tensor, chosen, sample_count
+from sigmascope.models.state import duplicate, still
 
 __all__ = ["Compression", "Truncation", "compression"]
 

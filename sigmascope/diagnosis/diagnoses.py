@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope import quantities as q, survey
+from sigmascope import survey
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Budget, Refusal, door
+from sigmascope.core.records import Estimate, Finding, Item, Profile, Reading, Shown, Skipped
 from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.opened import (
@@ -24,10 +27,8 @@ from sigmascope.diagnosis.rules.outputs import UNFIT
 from sigmascope.diagnosis.rules.sequences import COUNTED
 from sigmascope.diagnosis.trainability.model import foretold, not_foretold
 from sigmascope.diagnosis.training import TrainingSamples, training_items
-from sigmascope.guard import Budget, Refusal, door
-from sigmascope.probes.execution import as_found
-from sigmascope.probes.samples import prepared
-from sigmascope.records import Estimate, Finding, Item, Profile, Reading, Shown, Skipped
+from sigmascope.models.samples import prepared
+from sigmascope.models.state import as_found
 
 if TYPE_CHECKING:
     from sigmascope.diagnosis.cures import Cures

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from sigmascope.core.guard import door
+from sigmascope.core.records import Finding, Kind, Profile, Rule, Severity, kinds_of
 from sigmascope.diagnosis.remedies.catalogue import remedies_for
 from sigmascope.diagnosis.rules.catalogue import KINDS, NO_PROGRESS, RULES
 from sigmascope.diagnosis.rules.outputs import heard_elsewhere
 from sigmascope.diagnosis.rules.training import learns
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.guard import door
-from sigmascope.records import Finding, Kind, Profile, Rule, Severity, kinds_of
 
 SURE = 0.1  # probability of fitting, below which its whole interval must lie for an error
 MOST = 3  # remedies that a finding names; `sigmascope remedy` tries all

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope.guard import Refusal, door
+from sigmascope.core.guard import Refusal, door
+from sigmascope.core.records import Estimate
 from sigmascope.linalg.krylov import Operator, extreme_eigenvalues
-from sigmascope.probes import Subject
-from sigmascope.probes.samples import Batch, Loss
-from sigmascope.records import Estimate
+from sigmascope.models import Subject
+from sigmascope.models.samples import Batch, Loss
 
 # products, and relative error: for the scale of a layer, and for how all of them add up
 ROUGH, FINE = (8, 1e-1), (32, 1e-9)

@@ -8,15 +8,15 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from sigmascope.core.guard import Budget, OverBudget, Refusal, door, printable
+from sigmascope.core.records import Estimate, Shown
 from sigmascope.diagnosis.trainability import scores
 from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, windows
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
 from sigmascope.diagnosis.trainability.short_runs import Probing
-from sigmascope.guard import Budget, OverBudget, Refusal, door, printable
-from sigmascope.probes.samples import Batch, Loss, scalar_loss
-from sigmascope.probes.subject import Subject
-from sigmascope.records import Estimate, Shown
+from sigmascope.models.samples import Batch, Loss, scalar_loss
+from sigmascope.models.subject import Subject
 
 __all__ = ["Entry", "Ranked", "looked", "rank", "ranked_entries"]
 

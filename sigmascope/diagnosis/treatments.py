@@ -7,7 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from sigmascope import quantities as q, survey
+from sigmascope import survey
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Budget, Refusal, door
+from sigmascope.core.records import Finding, Profile, Shown
 from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.remedies.base import Batches, Remedy
 from sigmascope.diagnosis.remedies.catalogue import (
@@ -19,10 +22,9 @@ from sigmascope.diagnosis.remedies.catalogue import (
 )
 from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.model import FITTING, foretold, probability
-from sigmascope.guard import Budget, Refusal, door
-from sigmascope.probes.execution import called, duplicate, in_words, still
-from sigmascope.probes.samples import Batch, as_tensor
-from sigmascope.records import Finding, Profile, Shown
+from sigmascope.models.layers import called, in_words
+from sigmascope.models.samples import Batch, as_tensor
+from sigmascope.models.state import duplicate, still
 from sigmascope.survey import Progress
 
 ENOUGH = 0.9  # probability of fitting above which one remedy is enough

@@ -12,9 +12,9 @@ from torch import Tensor, distributed, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from sigmascope.guard import Refusal, printable
+from sigmascope.core.guard import Refusal, printable
+from sigmascope.core.store import Run
 from sigmascope.integrations.names import alarms
-from sigmascope.store import Run
 from sigmascope.watching import ALARMS, Look, Watch
 
 LOG = logging.getLogger("sigmascope")

@@ -13,7 +13,7 @@ except ImportError as error:
         "`sigmascope.integrations.tables.CSV`, which needs nothing."
     ) from error
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.integrations.names import alarm_name, numbers
 from sigmascope.watching import Look
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from sigmascope.guard import printable
-from sigmascope.records import Finding, Reading, SiteSpectrum
+from sigmascope.core.guard import printable
+from sigmascope.core.records import Finding, Reading, SiteSpectrum
 from sigmascope.watching import OVER, Look
 
 ALARM = "alarm"  # the group of alarms: 1 where one begins, 0 where it ends

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from threading import Thread
 from typing import Any
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, final
 
-from sigmascope.guard import Mark, opened, printable, require_target, write_text
+from sigmascope.core.guard import Mark, opened, printable, require_target, write_text
 from sigmascope.integrations.names import ALARM
 from sigmascope.watching import OVER, Look
 

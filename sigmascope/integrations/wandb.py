@@ -10,7 +10,7 @@ except ImportError as error:
         "`sigmascope.integrations.tables.CSV`, which needs nothing."
     ) from error
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.integrations.names import everything
 from sigmascope.watching import Look
 

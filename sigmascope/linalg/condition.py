@@ -2,11 +2,11 @@
 
 import torch
 
+from sigmascope.core.records import Estimate, Spectrum
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.ranks import rank_range
 from sigmascope.linalg.refusals import require_complete, require_nonzero
 from sigmascope.linalg.stacks import log_volumes
-from sigmascope.records import Estimate, Spectrum
 
 
 def condition_number(s: Spectrum, *, rtol: float | None = None) -> Estimate:

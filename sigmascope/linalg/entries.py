@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.core.records import Estimate
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.krylov import times
 from sigmascope.linalg.random_matrix import RandomSigns
-from sigmascope.records import Estimate
 
 PANEL = 2**18  # entries at a time: what is read once stays in the cache while it is counted
 LEAST, MOST = 2.0**-500, 2.0**500  # between these the root of a square is what was squared

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
-from sigmascope.records import Estimate
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate
 
 Frames = Float64[Tensor, "chains d k"]
 STRETCHES = 32  # independent pieces, over all chains, from which the intervals are made

@@ -13,8 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope import quantities as q
-from sigmascope.guard import Refusal
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate, Spectrum
 from sigmascope.linalg import sums
 from sigmascope.linalg.condition import condition_number
 from sigmascope.linalg.entries import Entries
@@ -31,7 +32,6 @@ from sigmascope.linalg.ranks import (
     stable_rank,
 )
 from sigmascope.linalg.spectra import Route, spectrum
-from sigmascope.records import Estimate, Spectrum
 
 __all__ = ["NOISE", "OF_SPECTRUM", "TAIL", "Measures", "measure"]
 
@@ -108,8 +108,8 @@ def measure(
             matrix or not finite, or what needs its entries is wanted of singular values.
 
     Source:
-        That of each quantity, as `sigmascope.quantities` has it: Golub & Kahan 1965 of singular
-        values, Johnstone 2001 of noise, Clauset, Shalizi & Newman 2009 of tails.
+        That of each quantity, as `core.quantities` has it: Golub & Kahan 1965 of singular values,
+        Johnstone 2001 of noise, Clauset, Shalizi & Newman 2009 of tails.
 
     Example:
         >>> found = measure(torch.tensor([[3.0, 0.0], [0.0, 4.0]]), ["stable rank"])

@@ -6,13 +6,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate, Spectrum
 from sigmascope.linalg.dense import EPS, SMALLEST
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.traces import sampled_frobenius_norm
 from sigmascope.linalg.refusals import require_complete, require_matrix
 from sigmascope.linalg.spectra import Route, settled, spectrum
-from sigmascope.records import Estimate, Spectrum
 
 
 def spectral_norm(

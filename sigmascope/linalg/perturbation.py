@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.linalg.refusals import require_finite, require_matrix, require_square
 
 GAP = 1e-9  # of the largest: values closer than this, or to zero, count as multiple (as zero)

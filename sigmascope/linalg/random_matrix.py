@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate, Spectrum
 from sigmascope.linalg.krylov.operators import WORKING, energy_of
 from sigmascope.linalg.krylov.singular_values import BLOCK, largest, leading, short_of
 from sigmascope.linalg.refusals import require_between, require_positive, require_probability
-from sigmascope.records import Estimate, Spectrum
 
 __all__ = [
     "FALSE_ALARMS",

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate, Spectrum
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.norms import frobenius_norm, spectral_norm
 from sigmascope.linalg.refusals import (
@@ -15,7 +16,6 @@ from sigmascope.linalg.refusals import (
     require_positive,
 )
 from sigmascope.linalg.stacks import Ends, rank_counts, rank_tolerance, relative
-from sigmascope.records import Estimate, Spectrum
 
 
 def matrix_rank(s: Spectrum, *, rtol: float | None = None) -> Estimate:

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from sigmascope.guard import Refusal
-from sigmascope.records import Spectrum
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Spectrum
 
 
 def require_matrix(A: Shaped[Tensor, "..."], *, name: str) -> None:
@@ -15,7 +15,7 @@ def require_matrix(A: Shaped[Tensor, "..."], *, name: str) -> None:
     if A.ndim != 2 or A.numel() == 0:
         raise Refusal(
             f"`{name}` must be a non-empty matrix [rows, cols], got shape {tuple(A.shape)}. "
-            "For a convolution kernel use `probes.as_matrix(weight)`; for a stack of matrices, "
+            "For a convolution kernel use `models.as_matrix(weight)`; for a stack of matrices, "
             "`linalg.spectra.spectra(stack)`."
         )
     require_finite(A, name=name)

@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate, Spectrum
 from sigmascope.linalg.dense import (
     EPS,
     exact_values,
@@ -26,7 +27,6 @@ from sigmascope.linalg.dense import (
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.singular_values import golub_kahan
 from sigmascope.linalg.refusals import overflowing, require_matrix, require_steps, require_symmetric
-from sigmascope.records import Estimate, Spectrum
 
 __all__ = [
     "Moments",

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from sigmascope.core.records import Estimate
 from sigmascope.linalg.dense import EPS
-from sigmascope.records import Estimate
 
 PIECE = 2**16  # entries that are copied to float64 at once
 

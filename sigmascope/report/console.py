@@ -14,8 +14,8 @@ from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
 from rich.terminal_theme import TerminalTheme
 
-from sigmascope.guard import printable_lines
-from sigmascope.records import Estimate
+from sigmascope.core.guard import printable_lines
+from sigmascope.core.records import Estimate
 
 # What the pages look like by day and by night: card, and ink with the colours in place of ANSI's.
 _DAY = ("ffffff", ("1a1e23", "b3261e", "1c6b3c", "855300", "1f5b8f", "7c3aed", "0b7a6b", "58616b"))

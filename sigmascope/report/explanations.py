@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from sigmascope import products
-from sigmascope.guard import Refusal, door
-from sigmascope.quantities import EVERY, Quantity, quantities
-from sigmascope.records import SPEAKS, Kind, Rule, Shown
-from sigmascope.references import references_of
+from sigmascope.core import products
+from sigmascope.core.guard import Refusal, door
+from sigmascope.core.quantities import EVERY, Quantity, quantities
+from sigmascope.core.records import SPEAKS, Kind, Rule, Shown
+from sigmascope.core.references import references_of
 
 # What the field calls it, the names here, and the command that measures it.
 WORDS: dict[str, tuple[tuple[str, ...], str]] = {

@@ -8,10 +8,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope.guard import printable
-from sigmascope.records import Fact, Finding, Reading, Skipped
+from sigmascope.core.guard import printable
+from sigmascope.core.records import Fact, Finding, Reading, Skipped
 from sigmascope.report.console import Part, measured, risk
-from sigmascope.report.screens import Screen, parts
+from sigmascope.report.results import Screen, parts
 
 SEVERITIES = ("error", "warning", "note")
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sigmascope.records import (
+from sigmascope.core.encoding import object_of
+from sigmascope.core.records import (
     Check,
     Estimate,
     Fact,
@@ -12,7 +13,6 @@ from sigmascope.records import (
     SiteSpectrum,
     Skipped,
 )
-from sigmascope.records.encoding import object_of
 
 NAMES = {
     Estimate: "estimate",

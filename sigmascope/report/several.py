@@ -4,15 +4,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sigmascope.guard import WrongKind
-from sigmascope.records import Finding, Shown
+from sigmascope.core.guard import WrongKind
+from sigmascope.core.records import Finding, Shown
 from sigmascope.report.console import Part
 from sigmascope.report.explanations import Explanation, Explanations
 from sigmascope.report.findings import told
-from sigmascope.report.forms import form
-from sigmascope.report.registry import by_kind, is_record_of_ours, refused
-from sigmascope.report.screens import Screen, parts
-from sigmascope.report.tables import columns, row_columns
+from sigmascope.report.results import (
+    Screen,
+    by_kind,
+    columns,
+    form,
+    is_record_of_ours,
+    parts,
+    refused,
+    row_columns,
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

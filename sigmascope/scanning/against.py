@@ -9,15 +9,16 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope import quantities as q
-from sigmascope.guard import Refusal, size_words
+from sigmascope.checkpoints import Checkpoint, Stored
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Refusal, size_words
+from sigmascope.core.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.linalg import measure
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.entries import PANEL, entries
 from sigmascope.linalg.krylov import leading, tamed, times
 from sigmascope.linalg.measures import NOISE, OF_SPECTRUM, TAIL
 from sigmascope.linalg.spectra import principal_angles
-from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.scanning.matrices import Cut
 from sigmascope.scanning.measuring import MapEnds, Measured, in_unit, items, off, told
 from sigmascope.scanning.planning import (
@@ -35,7 +36,6 @@ from sigmascope.scanning.planning import (
     work_of,
     worked_out,
 )
-from sigmascope.sources.checkpoints import Checkpoint, Stored
 
 # ------------------------------------------------------------------------------
 # Which matrices may be copies of others, by their sketches.

@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeVar, cast, get_args
 from jaxtyping import Float
 from torch import Tensor
 
-from sigmascope.guard import Refusal, printable, read_file, require_file
-from sigmascope.records import Skipped
-from sigmascope.sources.checkpoints import Checkpoint, Stored
+from sigmascope.checkpoints import Checkpoint, Stored
+from sigmascope.core.guard import Refusal, printable, read_file, require_file
+from sigmascope.core.records import Skipped
 
 # ------------------------------------------------------------------------------
 # The table of what is a matrix: which tensors hold one, which several, and how they lie.

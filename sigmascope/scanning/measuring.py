@@ -9,15 +9,14 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.quantities import quantity
+from sigmascope.core.records import Estimate, Item, Matrix, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.linalg import Measures, measure, sums
 from sigmascope.linalg.entries import PANEL, Entries, entries
 from sigmascope.linalg.krylov import WORKING, Leading, leading, tamed, times
 from sigmascope.linalg.measures import NOISE, OF_SPECTRUM, TAIL
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.quantities import quantity
-from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
-from sigmascope.records.scans import Matrix
 from sigmascope.scanning.planning import Task, read, skip
 
 # ------------------------------------------------------------------------------

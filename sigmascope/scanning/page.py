@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sigmascope import quantities as q
-from sigmascope.guard import printable
-from sigmascope.records import Finding, Reading
-from sigmascope.records.scans import Scan
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import printable
+from sigmascope.core.records import Finding, Reading, Scan
 from sigmascope.report import console
 from sigmascope.report.findings import headline, reasons
 from sigmascope.report.pages.html import Places, packed, packed_places, packed_spectrum, write_page

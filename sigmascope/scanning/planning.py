@@ -17,11 +17,11 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from sigmascope import guard, quantities as q
-from sigmascope.guard import Refusal
-from sigmascope.quantities import SCAN, in_view
-from sigmascope.records import Estimate, Reading, Skipped
-from sigmascope.records.scans import Effort, Matrix, ScanPlan
+from sigmascope.checkpoints import Adapter, Checkpoint, Stored, open_checkpoint
+from sigmascope.core import guard, quantities as q
+from sigmascope.core.guard import Refusal
+from sigmascope.core.quantities import SCAN, in_view
+from sigmascope.core.records import Effort, Estimate, Matrix, Reading, ScanPlan, Skipped
 from sigmascope.scanning.matrices import (
     Cut,
     NameRule,
@@ -33,7 +33,6 @@ from sigmascope.scanning.matrices import (
     require_named,
     unasked,
 )
-from sigmascope.sources.checkpoints import Adapter, Checkpoint, Stored, open_checkpoint
 
 # ------------------------------------------------------------------------------
 # What is asked of a scan.

@@ -11,11 +11,10 @@ from typing import Any, Final
 from rich.table import Table
 from rich.text import Text
 
-from sigmascope import quantities as q
-from sigmascope.guard import printable
-from sigmascope.records import Finding, Reading, Skipped
-from sigmascope.records.encoding import encoded, schema_of
-from sigmascope.records.scans import Matrix, Scan, ScanPlan
+from sigmascope.core import quantities as q
+from sigmascope.core.encoding import encoded, schema_of
+from sigmascope.core.guard import printable
+from sigmascope.core.records import Finding, Matrix, Reading, Scan, ScanPlan, Skipped
 from sigmascope.report.console import (
     Part,
     compact,
@@ -26,10 +25,8 @@ from sigmascope.report.console import (
     within,
 )
 from sigmascope.report.findings import reasons, told
-from sigmascope.report.forms import form
+from sigmascope.report.results import Screen, columns, form, grid, parts, section, shortlist
 from sigmascope.report.schema import NAMES, NUMBER, with_more
-from sigmascope.report.screens import Screen, grid, parts, section, shortlist
-from sigmascope.report.tables import columns
 from sigmascope.scanning.rows import (
     FAR,
     Columns,

@@ -8,10 +8,9 @@ from itertools import combinations
 from statistics import median
 from typing import Any
 
-from sigmascope import quantities as q
-from sigmascope.quantities import quantities
-from sigmascope.records import Reading
-from sigmascope.records.scans import Matrix, Scan, ScanPlan
+from sigmascope.core import quantities as q
+from sigmascope.core.quantities import quantities
+from sigmascope.core.records import Matrix, Reading, Scan, ScanPlan
 
 __all__ = [
     "Outlier",

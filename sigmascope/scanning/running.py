@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope import guard
-from sigmascope.guard import Refusal, door, printable, trim
-from sigmascope.quantities import SCAN
-from sigmascope.records import Layer, Reading, Skipped
-from sigmascope.records.scans import Matrix, Scan, ScanPlan
+from sigmascope.core import guard
+from sigmascope.core.guard import Refusal, door, printable, trim
+from sigmascope.core.quantities import SCAN
+from sigmascope.core.records import Layer, Matrix, Reading, Scan, ScanPlan, Skipped
+from sigmascope.core.store import Run
 from sigmascope.scanning.against import (
     candidates,
     hold,
@@ -46,7 +46,6 @@ from sigmascope.scanning.planning import (
     quantities_named,
     worked_out,
 )
-from sigmascope.store import Run
 
 # ------------------------------------------------------------------------------
 # What of a scan is in its run file already, and how the rest comes into it.

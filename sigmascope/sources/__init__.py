@@ -1,12 +1,11 @@
 """Names in, models and data out."""
 
+from sigmascope.checkpoints import load_checkpoint, read_checkpoint
 from sigmascope.sources.batches import Batch
-from sigmascope.sources.checkpoints import load_checkpoint, read_checkpoint
 from sigmascope.sources.data import fitted, halves, open_data
 from sigmascope.sources.datasets import DATASETS
-from sigmascope.sources.defaults import default_data, input_shape
 from sigmascope.sources.models import Model, open_model
-from sigmascope.sources.pairs import open_both
+from sigmascope.sources.pairs import default_data, input_shape, open_both
 from sigmascope.sources.programs import open_changed, open_program, source_of
 from sigmascope.sources.samples import Data
 

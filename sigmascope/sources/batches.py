@@ -7,9 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope import guard
-from sigmascope.guard import Refusal
-from sigmascope.sources.refusals import listed
+from sigmascope.core import guard
+from sigmascope.core.guard import Refusal, listed
 
 Batch = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 

@@ -13,8 +13,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sigmascope.guard import Refusal, nearest, read_file, require_file
-from sigmascope.sources.refusals import listed, told
+import torch
+
+from sigmascope.core.guard import (
+    Refusal,
+    listed,
+    nearest,
+    random_states,
+    read_file,
+    require_file,
+    told,
+)
 
 LONGEST = 16 << 20  # bytes of a file of Python
 
@@ -232,3 +241,18 @@ def _installed(file: Path) -> bool:
     library = sysconfig.get_path("stdlib")
     packages = {"site-packages", "dist-packages"} & set(file.parts)
     return bool(packages) or file.is_relative_to(library)
+
+
+@contextmanager
+def lent(generator: torch.Generator | None) -> Iterator[None]:
+    """Let torch's global generators continue from `generator` while the block runs.
+
+    Without a generator nothing is done. Their states are put back as they were, and `generator`
+    has moved on by one draw.
+    """
+    if generator is None:
+        yield
+        return
+    seed = int(torch.randint(2**62, (), generator=generator))
+    with random_states(seed):
+        yield

@@ -8,13 +8,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from sigmascope.guard import Refusal, door, nearest
+from sigmascope.core.guard import Refusal, door, listed, nearest
 from sigmascope.sources.batches import changed, count, parts, take
 from sigmascope.sources.callables import is_callable_spec
 from sigmascope.sources.datasets import DATASETS
 from sigmascope.sources.files import KINDS
 from sigmascope.sources.named_data import from_file, from_python, known, query_options
-from sigmascope.sources.refusals import listed
 from sigmascope.sources.samples import Data
 
 

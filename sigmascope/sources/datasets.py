@@ -17,9 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal, told
 from sigmascope.sources.files import read_idx
-from sigmascope.sources.refusals import told
 from sigmascope.sources.samples import choose, described, seeded
 
 DATASETS = ("digits", "fashion-mnist", "cifar10", "gaussian")

@@ -23,9 +23,8 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
-from sigmascope import guard
-from sigmascope.guard import Refusal
-from sigmascope.sources.refusals import told
+from sigmascope.core import guard
+from sigmascope.core.guard import Refusal, told
 
 PACKINGS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
 ENCRYPTED = 1

@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from sigmascope import guard
-from sigmascope.guard import Refusal
-from sigmascope.sources.checkpoints.formats import FORMATS, INDEX, by_index
-from sigmascope.sources.checkpoints.locations import read_json
-from sigmascope.sources.limits import DEEPEST
-from sigmascope.sources.refusals import listed, told
-from sigmascope.sources.seeds import lent
+from sigmascope.checkpoints.formats import FORMATS, INDEX, by_index
+from sigmascope.checkpoints.locations import read_json
+from sigmascope.core import guard
+from sigmascope.core.guard import Refusal, listed, told
+from sigmascope.sources.callables import lent
+from sigmascope.sources.samples import DEEPEST
 
 WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
 

@@ -10,15 +10,21 @@ from urllib.parse import parse_qsl
 import torch
 from torch import nn
 
-from sigmascope import guard, networks
-from sigmascope.guard import Refusal, door, nearest
-from sigmascope.sources.callables import call, candidates, is_callable_spec, named, require_program
-from sigmascope.sources.checkpoints import load_checkpoint
+from sigmascope.checkpoints import load_checkpoint
+from sigmascope.core import guard
+from sigmascope.core.guard import Refusal, door, listed, nearest, told
+from sigmascope.models import networks
+from sigmascope.sources.callables import (
+    call,
+    candidates,
+    is_callable_spec,
+    lent,
+    named,
+    require_program,
+)
 from sigmascope.sources.data import Data
 from sigmascope.sources.huggingface import open_folder
-from sigmascope.sources.limits import DEEPEST, DIGITS, WIDEST
-from sigmascope.sources.refusals import listed, told
-from sigmascope.sources.seeds import lent
+from sigmascope.sources.samples import DEEPEST, DIGITS, WIDEST
 
 Origin = Literal["built-in", "python", "hugging face"]
 MODULE = 10_000  # bytes that a layer takes in Python, however small

@@ -7,11 +7,16 @@ from typing import Any
 
 import torch
 
-from sigmascope.guard import Refusal, random_states
-from sigmascope.sources.callables import call, candidates, is_callable_spec, named, require_program
+from sigmascope.core.guard import Refusal, listed, random_states
+from sigmascope.sources.callables import (
+    call,
+    candidates,
+    is_callable_spec,
+    lent,
+    named,
+    require_program,
+)
 from sigmascope.sources.files import KINDS
-from sigmascope.sources.refusals import listed
-from sigmascope.sources.seeds import lent
 
 
 def open_program(

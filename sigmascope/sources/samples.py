@@ -5,8 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.sources.batches import Batch, count, take
+
+# Sizes beyond which nothing is built: more would take Python's time, however little memory.
+DEEPEST = 10_000  # layers
+WIDEST = 100_000  # outputs: larger labels are codes of something
+DIGITS = 18  # of a size in words; longer ones are no size of anything
 
 
 @dataclass(frozen=True, slots=True)

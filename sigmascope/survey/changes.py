@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from sigmascope.quantities import View
-from sigmascope.records import Estimate, Reading
+from sigmascope.core.quantities import View
+from sigmascope.core.records import Estimate, Reading
 
 
 @final

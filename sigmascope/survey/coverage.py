@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from sigmascope.probes import Subject, weights
-from sigmascope.probes.execution import in_words, is_matrix, module_name, normalisers, still
-from sigmascope.records import Item, Layer, Skipped
+from sigmascope.core.records import Item, Layer, Skipped
+from sigmascope.models import Subject, weights
+from sigmascope.models.layers import in_words, is_matrix, module_name, normalisers
+from sigmascope.models.state import still
 
 
 def tried(items: Iterable[Item], what: str) -> Iterator[Item]:

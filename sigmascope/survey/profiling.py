@@ -11,14 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope import guard, products, records
-from sigmascope.guard import Refusal, allowed, door, size_words
+from sigmascope.core import guard, products, records
+from sigmascope.core.guard import Refusal, allowed, door, size_words
+from sigmascope.core.quantities import ALL, EVERY, View
+from sigmascope.core.records import Fact, Item, Profile, Reading, SiteSpectrum, Skipped
 from sigmascope.linalg.spectra import counted
-from sigmascope.probes import Subject
-from sigmascope.probes.execution import ALONE, apart, as_found, in_words
-from sigmascope.probes.samples import Batch, Loss, chosen, mapped, tensors
-from sigmascope.quantities import ALL, EVERY, View
-from sigmascope.records import Fact, Item, Profile, Reading, SiteSpectrum, Skipped
+from sigmascope.models import Subject
+from sigmascope.models.layers import in_words
+from sigmascope.models.samples import Batch, Loss, chosen, mapped, tensors
+from sigmascope.models.state import ALONE, apart, as_found
 from sigmascope.survey.coverage import covered, tried
 from sigmascope.survey.views.base import ProfileView
 
@@ -114,7 +115,7 @@ def profile(
     """Measure a model on a batch, view by view, and check the theorems that apply.
 
     Args:
-        model: Left bit for bit as it was found; see `probes.Subject` for how it is held still.
+        model: Left bit for bit as it was found; see `models.Subject` for how it is held still.
         batch: A tensor (the argument), a tuple (the arguments) or a mapping (keyword arguments).
         targets: What `loss` compares the output with.
         loss: `loss(output, targets)` -> scalar; without it the view `gradients` is skipped. What a

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-from sigmascope.probes import Subject
-from sigmascope.records import Assumption, Check, Estimate, Sense, Verdict
+from sigmascope.core.records import Assumption, Check, Estimate, Sense, Verdict
+from sigmascope.models import Subject
 
 ANY = (-math.inf, math.inf)
 SIZE = (0.0, math.inf)  # of norms, squares, and counts

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator
 
-from sigmascope.guard import Refusal, door, on_cpu
-from sigmascope.probes import Subject
-from sigmascope.records import Check
+from sigmascope.core.guard import Refusal, door, on_cpu
+from sigmascope.core.records import Check
+from sigmascope.models import Subject
 from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022
 from sigmascope.theory.bounds import Bound, OfFacts, OfModels
 from sigmascope.theory.random_chains import ChainStatistics

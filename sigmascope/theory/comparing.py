@@ -7,13 +7,14 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from sigmascope import quantities as q
-from sigmascope.guard import Refusal, door
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Refusal, door
+from sigmascope.core.quantities import View
+from sigmascope.core.records import Estimate, Profile, Reading, Shown
 from sigmascope.linalg.spectra import spectra
-from sigmascope.probes import Weight, as_matrix
-from sigmascope.probes.execution import plain
-from sigmascope.probes.samples import Batch, Loss
-from sigmascope.records import Estimate, Profile, Reading, Shown, View
+from sigmascope.models import Weight, as_matrix
+from sigmascope.models.layers import plain
+from sigmascope.models.samples import Batch, Loss
 from sigmascope.survey.changes import Change, changes
 from sigmascope.survey.profiling import profile
 from sigmascope.theory import le2022

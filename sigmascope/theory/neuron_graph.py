@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
-from sigmascope.guard import Refusal
-from sigmascope.probes.execution import still
+from sigmascope.core.guard import Refusal
+from sigmascope.models.state import still
 
 __all__ = [
     "Dag",

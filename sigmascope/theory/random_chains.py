@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate
 from sigmascope.linalg import lyapunov_exponents, ratio_average
 from sigmascope.linalg.spectra import counts_above
-from sigmascope.networks.refusals import require_choice, require_counts, require_gamma
-from sigmascope.records import Estimate
+from sigmascope.models.networks.refusals import require_choice, require_counts, require_gamma
 
 __all__ = [
     "BatchNormChain",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.watching.probes import Probe
 
 KEPT = 0.75  # of the budget that is given out; the rest is for what a clock does not see

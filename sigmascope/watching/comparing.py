@@ -9,10 +9,10 @@ import numpy as np
 import scipy
 from numpy.lib.stride_tricks import sliding_window_view
 
-from sigmascope import quantities as q
-from sigmascope.quantities import quantities
-from sigmascope.records import Estimate, Finding, Shown
-from sigmascope.store import COLUMNS, Row, Run
+from sigmascope.core import quantities as q
+from sigmascope.core.quantities import quantities
+from sigmascope.core.records import Estimate, Finding, Shown
+from sigmascope.core.store import COLUMNS, Row, Run
 from sigmascope.watching.sinks import LOSS, MEANS, OVER, OWN
 
 __all__ = ["AlarmSpan", "Parted", "Parting", "Setting", "alarm_spans", "part"]

@@ -14,9 +14,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from sigmascope.probes.execution import still
-from sigmascope.probes.samples import prepared, run
-from sigmascope.records import Skipped
+from sigmascope.core.records import Skipped
+from sigmascope.models.samples import prepared, run
+from sigmascope.models.state import still
 from sigmascope.watching.hooks import heard_by, hears, made_silent, silent
 from sigmascope.watching.probes import Probe, ProbeBatch
 from sigmascope.watching.processes import Processes, is_sharded

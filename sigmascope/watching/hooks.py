@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from sigmascope.probes.execution import is_compiled
+from sigmascope.models.state import is_compiled
 
 Heard = Callable[[Tensor, Any], None]
 AGAIN: ContextVar[Collection[Any] | None] = ContextVar("again", default=None)

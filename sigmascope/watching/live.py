@@ -18,9 +18,10 @@ from urllib.parse import parse_qsl, urlsplit
 import numpy as np
 import torch
 
-from sigmascope.guard import Closing, Refusal
-from sigmascope.quantities import quantities
-from sigmascope.records.encoding import encoded
+from sigmascope.core.encoding import encoded
+from sigmascope.core.guard import Closing, Refusal
+from sigmascope.core.quantities import quantities
+from sigmascope.core.store import Fresh, Position, Replaced, since
 from sigmascope.report.pages.html import (
     legible,
     packed_doubles,
@@ -28,7 +29,6 @@ from sigmascope.report.pages.html import (
     packed_places,
     packed_spectrum,
 )
-from sigmascope.store import Fresh, Position, Replaced, since
 from sigmascope.watching import alarm_spans
 from sigmascope.watching.page import Told, key_of, live_text, pieces, run_page
 

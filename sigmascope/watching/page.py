@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sigmascope import quantities as q
-from sigmascope.guard import printable
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import printable
 from sigmascope.report.pages.html import page_text, write_page
 from sigmascope.report.pages.pieces import (
     Html,

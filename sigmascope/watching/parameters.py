@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sigmascope.guard import Refusal
-from sigmascope.records import Skipped
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Skipped
 from sigmascope.watching.sinks import OWN, WHOLE
 
 LOG = logging.getLogger("sigmascope")

@@ -7,11 +7,19 @@ from typing import Any
 
 from rich.text import Text
 
-from sigmascope.guard import printable
+from sigmascope.core.guard import printable
 from sigmascope.report.console import Part, compact, measured, shortened
-from sigmascope.report.forms import form, some
-from sigmascope.report.screens import Screen, grid, parts, section, shortlist
-from sigmascope.report.tables import columns, row_columns
+from sigmascope.report.results import (
+    Screen,
+    columns,
+    form,
+    grid,
+    parts,
+    row_columns,
+    section,
+    shortlist,
+    some,
+)
 from sigmascope.watching import Parted, Parting
 
 MOST = 12  # rows of a section, unless all are wanted

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from torch import nn
 from torch.optim import Optimizer
 
-from sigmascope.guard import Refusal
-from sigmascope.probes.execution import layers
-from sigmascope.quantities import WATCH
-from sigmascope.records import Check, Finding, Layer, Reading, SiteSpectrum, Skipped
-from sigmascope.store import Run
+from sigmascope.core.guard import Refusal
+from sigmascope.core.quantities import WATCH
+from sigmascope.core.records import Check, Finding, Layer, Reading, SiteSpectrum, Skipped
+from sigmascope.core.store import Run
+from sigmascope.models.layers import layers
 from sigmascope.watching.budget import Buckets
 from sigmascope.watching.processes import Processes
 from sigmascope.watching.sinks import Column, Look, Sink, one_line

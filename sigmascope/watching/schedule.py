@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sigmascope import products
-from sigmascope.guard import Refusal, on_cpu, printable
-from sigmascope.quantities import View
-from sigmascope.records import Skipped
+from sigmascope.core import products
+from sigmascope.core.guard import Refusal, on_cpu, printable
+from sigmascope.core.quantities import View
+from sigmascope.core.records import Skipped
 from sigmascope.survey.profiling import wanted_views
 from sigmascope.watching.budget import Buckets, TokenBucket
 from sigmascope.watching.extra_passes import EagerPass

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from sigmascope import quantities as q
-from sigmascope.records import Check, Estimate, Finding, Reading, SiteSpectrum, Skipped
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Check, Estimate, Finding, Reading, SiteSpectrum, Skipped
 
 # ------------------------------------------------------------------------------
 # One quantity at many places at once: what probes read, before it is made into readings.

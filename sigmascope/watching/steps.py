@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sigmascope import quantities as q
-from sigmascope.probes.execution import layers
-from sigmascope.records import Estimate, Reading
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate, Reading
+from sigmascope.models.layers import layers
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.budget import Buckets
 from sigmascope.watching.hooks import inaudible, listening, removed

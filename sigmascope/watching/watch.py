@@ -19,11 +19,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from sigmascope import quantities as q
-from sigmascope.guard import CTRL_C, Closing, door_of, on_cpu, unbroken
-from sigmascope.probes.execution import is_compiled
-from sigmascope.probes.samples import Batch, Loss
-from sigmascope.records import Finding, Skipped
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import CTRL_C, Closing, door_of, on_cpu, unbroken
+from sigmascope.core.records import Finding, Skipped
+from sigmascope.models.samples import Batch, Loss
+from sigmascope.models.state import is_compiled
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.budget import require_share
 from sigmascope.watching.extra_passes import EagerPass

@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from sigmascope.records import Estimate
+from sigmascope.core.records import Estimate
 from sigmascope.theory.random_chains import BatchNormChain, Weights
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, generator_of, untested
 

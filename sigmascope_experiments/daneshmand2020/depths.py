@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from sigmascope import linalg, networks
+from sigmascope import linalg
+from sigmascope.models import networks
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, untested
 
 WIDTH = 32

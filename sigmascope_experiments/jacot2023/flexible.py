@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from sigmascope import theory
-from sigmascope.probes import Subject
+from sigmascope.models import Subject
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task
 
 BUILT = 400  # depth up to which the network itself is run

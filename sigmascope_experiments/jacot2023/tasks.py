@@ -6,8 +6,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from sigmascope.probes import Subject
-from sigmascope.probes.structure import Stack
+from sigmascope.models import Subject
+from sigmascope.models.structure import Stack
 from sigmascope.theory import jacot2023
 from sigmascope_experiments.figures import Claim, Row
 

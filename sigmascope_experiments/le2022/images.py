@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope import probes, theory
+from sigmascope import models, theory
 from sigmascope.theory import le2022
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, only_if
 from sigmascope_experiments.le2022.nets import descend, logistic
@@ -78,7 +78,7 @@ def row(task: Task, folder: Path | None) -> Row:
             looks.append({"step": step, "loss": loss, "ratios": _ratios(net)})
     ledger.close()
     drifts = [d for d in ledger.drifts() if d.invariant.kind != "pair"]
-    pairs = le2022.linear_pairs(probes.Subject(net, x[:16]))
+    pairs = le2022.linear_pairs(models.Subject(net, x[:16]))
     return {
         "looks": looks,
         "verdicts": sorted({str(d.verdict) for d in drifts}),

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from sigmascope.probes import Subject
+from sigmascope.models import Subject
 from sigmascope.theory import le2022
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, only_if
 from sigmascope_experiments.le2022.nets import KINDS, descend, logistic, separable, tailed

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from sigmascope import networks, theory
+from sigmascope import theory
+from sigmascope.models import networks
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, generator_of
 
 WIDTH, DEPTH, HALF = 3, 3, 2.0

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from sigmascope import networks, theory
+from sigmascope import theory
+from sigmascope.models import networks
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, generator_of, only_if
 from sigmascope_experiments.seeds import at_least
 from sigmascope_experiments.training import epoch, split

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.networks import build
+from sigmascope.models.networks import build
 from tests.cli.networks import NET
 from tests.runs_made import SITES, made
 

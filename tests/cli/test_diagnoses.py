@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from sigmascope.diagnosis.presentation import SCHEMA
-from tests.scripts.loops import FAULTY, code as written
+from tests.diagnosis.scripts.loops import FAULTY, code as written
 
 TRAIN = """
 import torch

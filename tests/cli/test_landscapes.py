@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 
-from sigmascope import networks
+from sigmascope.models import networks
 
 
 def test_a_built_in_network_on_digits(sigmascope):

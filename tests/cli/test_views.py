@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope.store import Run
+from sigmascope.core.store import Run
 from tests.runs_made import made
 
 

@@ -2,9 +2,9 @@
 
 import torch
 
+from sigmascope.core.quantities import quantity
+from sigmascope.core.records import Estimate, Fact, Layer, Profile, Reading
 from sigmascope.diagnosis import judge
-from sigmascope.quantities import quantity
-from sigmascope.records import Estimate, Fact, Layer, Profile, Reading
 
 PART = 1e-6
 ABOVE, BELOW = 1 + PART, 1 - PART

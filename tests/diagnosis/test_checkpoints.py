@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from sigmascope.core.records import Estimate, Kind, Matrix, Reading, Scan, ScanPlan
 from sigmascope.diagnosis.checkpoints import (
     RULES,
     Facts,
@@ -15,8 +16,6 @@ from sigmascope.diagnosis.checkpoints import (
     unmoved,
     worst,
 )
-from sigmascope.records import Estimate, Kind, Reading
-from sigmascope.records.scans import Matrix, Scan, ScanPlan
 from sigmascope.scanning import scan
 
 

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import sources
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.compression import (
     Directions,
     TruncationTrial,
@@ -20,10 +21,9 @@ from sigmascope.diagnosis.compression import (
     replaceable,
     truncated,
 )
-from sigmascope.guard import Refusal
-from sigmascope.networks import mlp
-from sigmascope.probes import Subject
-from sigmascope.probes.samples import chosen, sample_count
+from sigmascope.models import Subject
+from sigmascope.models.networks import mlp
+from sigmascope.models.samples import chosen, sample_count
 from tests.models_zoo import MODELS, Net
 from tests.sampling import some
 

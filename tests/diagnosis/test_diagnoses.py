@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import sigmascope as ss
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from tests.models_zoo import Net
 
 G = torch.Generator().manual_seed(0)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from sigmascope import records
+from sigmascope.core import records
+from sigmascope.core.records import Estimate, Finding, Kind, Profile
 from sigmascope.diagnosis import judge, rules
 from sigmascope.diagnosis.engine import grouped
 from sigmascope.diagnosis.rules import KINDS, RULES
-from sigmascope.records import Estimate, Finding, Kind, Profile
 from tests.diagnosis.readings import BELOW, diagnosed, reading
 
 

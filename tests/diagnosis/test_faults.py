@@ -3,7 +3,7 @@
 import pytest
 
 from sigmascope import diagnosis, survey
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from tests import faults
 
 # what is named first is seen before any step; small ones, and by night all, are trained too

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import networks, sources
+from sigmascope import sources
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis import layer_rates
-from sigmascope.guard import Refusal
+from sigmascope.models import networks
 from tests.models_zoo import Net
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import diagnosis, sources
+from sigmascope.core.guard import Budget, OverBudget, Refusal
 from sigmascope.diagnosis.ranking import (
     AHEAD,
     COST,
@@ -27,8 +28,7 @@ from sigmascope.diagnosis.ranking import (
 )
 from sigmascope.diagnosis.trainability import Curve, EarlyTraining
 from sigmascope.diagnosis.trainability.model import for_probing
-from sigmascope.guard import Budget, OverBudget, Refusal
-from sigmascope.networks import mlp
+from sigmascope.models.networks import mlp
 from tests.clocks import Clock, Ticking
 
 

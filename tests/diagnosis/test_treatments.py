@@ -7,8 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import diagnosis, networks, report, sources
-from sigmascope.guard import Refusal
+from sigmascope import diagnosis, report, sources
+from sigmascope.core.guard import Refusal
+from sigmascope.models import networks
 
 KINDS = (
     diagnosis.remedies.RescaleResidual,

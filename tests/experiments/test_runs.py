@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.integrations.processes import WorkerProcesses
 from sigmascope_experiments import FIGURES, Claim, reproduce
 from sigmascope_experiments.figures import Figure, generator_of

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from sigmascope.records import Estimate, Finding, Reading, SiteSpectrum, Skipped, Spectrum
+from sigmascope.core.records import Estimate, Finding, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.watching import LOSS, OVER, WHOLE, Look
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sigmascope.store import Run
+from sigmascope.core.store import Run
 from tests.integrations import trainings
 from tests.integrations.absent import told_without
 

@@ -7,7 +7,7 @@ import pickle
 import pytest
 import torch
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.integrations.callbacks import LastLoss, Logged, Watching
 from tests.integrations import trainings
 from tests.integrations.looks import BEGINS, ENDS, look

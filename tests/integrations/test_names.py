@@ -1,5 +1,6 @@
 """Names of looks elsewhere."""
 
+from sigmascope.core.quantities import quantities
 from sigmascope.integrations.names import (
     ALARM,
     alarm_name,
@@ -8,7 +9,6 @@ from sigmascope.integrations.names import (
     reading_name,
     spectrum_name,
 )
-from sigmascope.quantities import quantities
 from tests.integrations.looks import BEGINS, ENDS, READINGS, SPECTRA, finding, look, reading
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.integrations.processes import WorkerProcesses
 
 

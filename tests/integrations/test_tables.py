@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.integrations.tables import COLUMNS, CSV, HEADER
 from tests.integrations.looks import BEGINS, ENDS, READINGS, look, reading
 

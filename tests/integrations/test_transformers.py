@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.guard import Refusal
-from sigmascope.store import Run
+from sigmascope.core.guard import Refusal
+from sigmascope.core.store import Run
 from tests.integrations import trainings
 from tests.integrations.absent import told_without
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.integrations.names import numbers
 from tests.integrations.absent import told_without
 from tests.integrations.looks import BEGINS, ENDS, look, reading

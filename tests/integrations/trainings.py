@@ -5,7 +5,7 @@ import pickle
 import torch
 from torch import nn
 
-from sigmascope.store import Run
+from sigmascope.core.store import Run
 from sigmascope.watching import LOSS, MEANS
 
 

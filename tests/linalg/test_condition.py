@@ -5,9 +5,9 @@ import pytest
 import torch
 from zoo import MATRICES
 
+from sigmascope.core.records import Spectrum
 from sigmascope.linalg import condition_number, log_pseudo_determinant
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.records import Spectrum
 
 NONZERO = [case for case in MATRICES if not case.startswith("zero")]
 FUNCTIONALS = [condition_number, log_pseudo_determinant]

@@ -4,6 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
+from sigmascope.core.records import Estimate
 from sigmascope.linalg import (
     collapse_depth,
     lyapunov_exponents,
@@ -11,7 +12,6 @@ from sigmascope.linalg import (
     time_average,
     zero_exponents,
 )
-from sigmascope.records import Estimate
 
 
 def frames(d, k, chains=1, seed=0):

@@ -5,10 +5,10 @@ import pytest
 import torch
 from zoo import MATRICES, fresh
 
+from sigmascope.core.records import Spectrum
 from sigmascope.linalg import frobenius_norm, schatten_norm, spectral_norm
 from sigmascope.linalg.krylov import Operator
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.records import Spectrum
 
 
 @pytest.mark.parametrize("case", MATRICES)

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, strategies as st
 from zoo import MATRICES, fresh
 
+from sigmascope.core.records import Spectrum
 from sigmascope.linalg import (
     effective_rank,
     energy_rank,
@@ -16,7 +17,6 @@ from sigmascope.linalg import (
 )
 from sigmascope.linalg.krylov import Operator
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.records import Spectrum
 
 RATIOS = [participation_ratio, stable_rank, effective_rank]
 NONZERO = [case for case in MATRICES if not case.startswith("zero")]

@@ -40,6 +40,6 @@ class TestEveryDoor:
 
 def test_says_what_a_stack_and_a_kernel_need():
     with pytest.raises(
-        ValueError, match=r"`probes.as_matrix\(weight\)`.*`linalg.spectra.spectra\(stack\)`"
+        ValueError, match=r"`models.as_matrix\(weight\)`.*`linalg.spectra.spectra\(stack\)`"
     ):
         spectrum(torch.ones(4, 3, 3, 3))

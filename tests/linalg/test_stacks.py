@@ -3,8 +3,8 @@ import math
 import pytest
 import torch
 
+from sigmascope.core.records import Spectrum
 from sigmascope.linalg import log_pseudo_determinant, matrix_rank, stacks
-from sigmascope.records import Spectrum
 
 
 def many(generator: torch.Generator, count: int = 12, r: int = 6) -> stacks.Ends:

@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 from zoo import fresh
 
 from sigmascope import linalg
+from sigmascope.core.records import Estimate
 from sigmascope.linalg.krylov import Operator
-from sigmascope.records import Estimate
 
 N = 6
 

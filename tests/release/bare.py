@@ -30,7 +30,7 @@ NEVER = (  # wherever they lie
 )  # fmt: skip
 NEEDED = (  # read where it runs
     "sigmascope/py.typed", "sigmascope/__init__.pyi",
-    "sigmascope/references.csv",
+    "sigmascope/core/references.csv",
 )  # fmt: skip
 ASK = (
     "from sigmascope.cli import COMMANDS, UNDER\n"

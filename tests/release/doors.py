@@ -34,7 +34,7 @@ from test_left_as_found import build, loss, process_settings, put_back  # noqa: 
 from watching.made import at_leisure, stack  # noqa: E402
 
 import sigmascope as ss  # noqa: E402
-from sigmascope.records.encoding import encoded  # noqa: E402
+from sigmascope.core.encoding import encoded  # noqa: E402
 
 Kept = Iterator[tuple[str, str]]
 LINES = 12  # of a difference that are shown
@@ -133,7 +133,7 @@ def _quantised(folder: Path, files: dict[str, Path]) -> None:
     from gguf.quants import quantize
     from safetensors.torch import save_file
 
-    from tests.sources.checkpoints.test_quantization import awq, four_bits, gptq
+    from tests.checkpoints.test_quantization import awq, four_bits, gptq
 
     draw = torch.Generator().manual_seed(5)
     files["gguf"] = folder / "small.gguf"

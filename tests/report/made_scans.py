@@ -4,9 +4,18 @@ import math
 
 import torch
 
-from sigmascope.quantities import SCAN
-from sigmascope.records import Estimate, Finding, Reading, SiteSpectrum, Skipped, Spectrum
-from sigmascope.records.scans import Matrix, Scan, ScanPlan
+from sigmascope.core.quantities import SCAN
+from sigmascope.core.records import (
+    Estimate,
+    Finding,
+    Matrix,
+    Reading,
+    Scan,
+    ScanPlan,
+    SiteSpectrum,
+    Skipped,
+    Spectrum,
+)
 
 KINDS = {
     "attention query": (256, 256),

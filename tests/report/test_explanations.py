@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sigmascope import quantities, report, theory, watching
+from sigmascope import report, theory, watching
+from sigmascope.core import quantities
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis import checkpoints, cures, remedies, rules
-from sigmascope.guard import Refusal
 from sigmascope.report.explanations import WORDS
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from sigmascope import report
-from sigmascope.records import Estimate, Finding, Reading, Skipped
+from sigmascope.core.records import Estimate, Finding, Reading, Skipped
 from sigmascope.report.findings import folded, headline, reasons
 
 

@@ -1,5 +1,5 @@
-from sigmascope.records import Finding, Reading
-from sigmascope.records.encoding import schema_of
+from sigmascope.core.encoding import schema_of
+from sigmascope.core.records import Finding, Reading
 from sigmascope.report.schema import NAMES, with_more
 
 

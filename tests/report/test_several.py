@@ -8,11 +8,10 @@ from torch import nn
 
 import sigmascope as ss
 from sigmascope import report
+from sigmascope.core.records import Check, Estimate, Finding, Profile, ScanPlan, Verdict
 from sigmascope.diagnosis.presentation import Ranking, RemedyTrials
 from sigmascope.diagnosis.ranking import Ranked
 from sigmascope.diagnosis.treatments import Treatment
-from sigmascope.records import Check, Estimate, Finding, Profile, Verdict
-from sigmascope.records.scans import ScanPlan
 from sigmascope.report import Findings, Results
 from sigmascope.theory.presentation import Checks
 from tests.made_results import made, results

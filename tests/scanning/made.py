@@ -1,7 +1,7 @@
 """Tasks and pairs made by hand, without a checkpoint."""
 
-from sigmascope.quantities import SCAN, in_view
-from sigmascope.records.scans import Matrix
+from sigmascope.core.quantities import SCAN, in_view
+from sigmascope.core.records import Matrix
 from sigmascope.scanning.matrices import Cut
 from sigmascope.scanning.planning import MatrixPair, Task
 

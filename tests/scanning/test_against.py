@@ -9,10 +9,10 @@ import torch
 from safetensors.torch import save_file
 from zoo import MATRICES, NOT_FINITE, fresh
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.quantities import quantity
+from sigmascope.core.records import Reading
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.quantities import quantity
-from sigmascope.records import Reading
 from sigmascope.scanning import against, plan, scan
 from sigmascope.scanning.against import candidates, hold, measure_product, meet
 from sigmascope.scanning.matrices import Cut

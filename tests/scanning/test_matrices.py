@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.guard import Refusal
-from sigmascope.probes.weights import GATES
+from sigmascope.checkpoints import open_checkpoint
+from sigmascope.core.guard import Refusal
+from sigmascope.models.weights import GATES
 from sigmascope.scanning import plan
 from sigmascope.scanning.matrices import (
     NAMES,
@@ -26,7 +27,6 @@ from sigmascope.scanning.matrices import (
     rule_for,
     whole,
 )
-from sigmascope.sources.checkpoints import open_checkpoint
 from tests.scanning.cut_out import kinds, matrices, words
 from tests.scanning.families import FAMILIES, model
 

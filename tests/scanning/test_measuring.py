@@ -7,13 +7,12 @@ import torch
 from torch import nn
 from zoo import MATRICES, NOT_FINITE, fresh
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.quantities import quantity
+from sigmascope.core.records import Estimate, Matrix, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.linalg.entries import entries
 from sigmascope.linalg.krylov import leading, tamed
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.quantities import quantity
-from sigmascope.records import Estimate, Reading, SiteSpectrum, Skipped, Spectrum
-from sigmascope.records.scans import Matrix
 from sigmascope.scanning import scan
 from sigmascope.scanning.measuring import (
     BRIEF,

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from sigmascope.guard import Refusal
-from sigmascope.quantities import SCAN
-from sigmascope.records import Estimate, Reading, SiteSpectrum, Spectrum
-from sigmascope.records.scans import Scan
+from sigmascope.core.guard import Refusal
+from sigmascope.core.quantities import SCAN
+from sigmascope.core.records import Estimate, Reading, Scan, SiteSpectrum, Spectrum
 from sigmascope.scanning.page import scan_page
 from tests.report.made_scans import HOSTILE, ODD, findings, plan, scan, sigma
 from tests.report.pages.in_browser import count, js, key, text_of

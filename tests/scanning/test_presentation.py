@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sigmascope.records import Estimate, Skipped
-from sigmascope.records.scans import Scan
+from sigmascope.core.records import Estimate, Scan, Skipped
 from sigmascope.report import html, json_form, text
 from sigmascope.scanning.presentation import SCAN_SCHEMA, matrix_form, shape
 from tests.report.made_scans import HOSTILE, ODD, findings, plan, scan

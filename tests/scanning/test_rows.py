@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sigmascope import quantities as q
-from sigmascope.records import Estimate, Reading
-from sigmascope.records.scans import Scan
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate, Reading, Scan
 from sigmascope.report import table
 from sigmascope.scanning.rows import FAR, by_kind, ends, outliers, pairs, seen, values
 from tests.report.made_scans import KINDS, ODD, plan, scan

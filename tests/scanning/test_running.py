@@ -13,15 +13,14 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Matrix, Skipped
+from sigmascope.core.store import Run
 from sigmascope.integrations.processes import WorkerProcesses
-from sigmascope.records import Skipped
-from sigmascope.records.scans import Matrix
 from sigmascope.scanning import plan, scan
 from sigmascope.scanning.measuring import Measured
 from sigmascope.scanning.planning import Settings, quantities_named, worked_out
 from sigmascope.scanning.running import BATCH, Journal, batches, results, run_batch, work
-from sigmascope.store import Run
 from tests.scanning.checkpoints import SMALL, numbers, stored
 
 
@@ -399,7 +398,7 @@ def test_a_scan_of_a_process_that_was_killed_is_gone_on_with_and_nobody_stays(tm
 
 
 def _steps(run):
-    from sigmascope.store import Run
+    from sigmascope.core.store import Run
 
     try:
         with Run(run, write=False) as file:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.sources import open_data
 from sigmascope.sources.batches import as_batch, as_tensor, count, joined, parts, split, take
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.sources import Data, fitted, open_data
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.sources import datasets, open_data
 from sigmascope.sources.datasets import fetch
 from tests.sources.idx import write_idx

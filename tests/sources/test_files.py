@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from sigmascope import guard
-from sigmascope.guard import Refusal
+from sigmascope.core import guard
+from sigmascope.core.guard import Refusal
 from sigmascope.sources import open_data
 from tests.fuzz import world
 

@@ -4,7 +4,7 @@ import os
 import pytest
 import torch
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.sources import open_model
 
 

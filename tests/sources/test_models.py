@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from sigmascope import networks
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.models import networks
 from sigmascope.sources import Data, Model, open_data, open_model
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.sources.programs import open_changed, open_program, source_of
 
 FILE = """

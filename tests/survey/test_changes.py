@@ -1,5 +1,5 @@
 from sigmascope import survey
-from sigmascope.records import Estimate, Reading
+from sigmascope.core.records import Estimate, Reading
 
 
 def reading(site, low, high, quantity="stable rank"):

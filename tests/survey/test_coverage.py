@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import diagnosis, report, survey, theory
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from tests import models_zoo
 
 X = torch.randn(12, 6, generator=torch.Generator().manual_seed(0))

@@ -10,10 +10,11 @@ from models_zoo import MODELS, call, require_unused
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import quantities, records, survey
-from sigmascope.guard import Refusal, memory
+from sigmascope import survey
+from sigmascope.core import quantities
+from sigmascope.core.guard import Refusal, memory
 from sigmascope.survey.profiling import cut
-from tests.probes.execution.state.test_freeze import assert_same, snapshot
+from tests.models.state.test_freeze import assert_same, snapshot
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -153,7 +154,7 @@ def test_progress_is_told_to_the_end():
     model, x = small()
     told = []
     survey.profile(model, x, progress=lambda *step: told.append(step))
-    assert [t[0] for t in told] == ["forward pass", *records.ALL, "theorems", "done"]
+    assert [t[0] for t in told] == ["forward pass", *quantities.ALL, "theorems", "done"]
     assert all(0 <= done <= total for _, done, total in told)
     assert told[-1][1] == told[-1][2]
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import given, strategies as st
 
-from sigmascope.records import Assumption, Estimate, Verdict
+from sigmascope.core.records import Assumption, Estimate, Verdict
 from sigmascope.theory import Bound
 
 

@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope import networks
-from sigmascope.probes import Subject
-from sigmascope.records import Verdict
+from sigmascope.core.records import Verdict
+from sigmascope.models import Subject, networks
 from sigmascope.theory import THEOREMS, check, check_chain, random_chains, riedi2022
 
 model = nn.Linear(4, 3)

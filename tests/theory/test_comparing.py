@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey, theory
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 
 
 def network(seed=0, act=nn.ReLU):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.theory.neuron_graph import (
     Dag,
     Edge,

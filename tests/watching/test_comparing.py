@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from sigmascope.records import Estimate, Reading
-from sigmascope.store import Row, Run
+from sigmascope.core.records import Estimate, Reading
+from sigmascope.core.store import Row, Run
 from sigmascope.watching import alarm_spans, part
 from sigmascope.watching.comparing import (
     WINDOW,

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sigmascope.guard import Refusal
-from sigmascope.store import Damaged, Run, since
+from sigmascope.core.guard import Refusal
+from sigmascope.core.store import Damaged, Run, since
 from sigmascope.watching import live
 from sigmascope.watching.live import (
     LEAST,
@@ -260,7 +260,7 @@ def test_another_file_in_its_place_is_said(feed, path):
 
 def test_a_finding_that_cannot_be_read_is_damage(feed, path, monkeypatch):
     made(path, 30)
-    monkeypatch.setattr("sigmascope.store.following.row", lambda *_: [][0])
+    monkeypatch.setattr("sigmascope.core.store.following.row", lambda *_: [][0])
     assert "the findings cannot be read" in look(feed)["trouble"]
     monkeypatch.undo()
     assert look(feed)["step"] == 29

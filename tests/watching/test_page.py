@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from sigmascope.store import Run
+from sigmascope.core.store import Run
 from sigmascope.watching import live
 from sigmascope.watching.page import Told, live_text
 from tests.diagnosis.presentation.test_profile_page import inked

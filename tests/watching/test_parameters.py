@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.watching.parameters import places
 from sigmascope.watching.sinks import WHOLE
 from tests.watching.made import stack

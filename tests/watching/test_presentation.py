@@ -5,8 +5,8 @@ import json
 import pytest
 
 from sigmascope import report
-from sigmascope.records import Estimate, Reading
-from sigmascope.store import Run
+from sigmascope.core.records import Estimate, Reading
+from sigmascope.core.store import Run
 from sigmascope.watching import LOSS, part
 from tests.runs_made import SITES, made
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.watching import Watch
 from sigmascope.watching.processes import LocalShard, Processes, entries, features, part, unwrapped
 from watching.together import together

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from sigmascope.records import Estimate, Finding, Reading, Skipped
-from sigmascope.store import Run
+from sigmascope.core.records import Estimate, Finding, Reading, Skipped
+from sigmascope.core.store import Run
 from sigmascope.watching import LOSS, Look
 from sigmascope.watching.budget import Buckets
 from sigmascope.watching.probes import Losses

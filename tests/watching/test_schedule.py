@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.watching.parameters import places
 from sigmascope.watching.probes import Losses, Probe, ProbeBatch
 from sigmascope.watching.processes import Processes

@@ -2,7 +2,7 @@
 
 import math
 
-from sigmascope.records import Estimate
+from sigmascope.core.records import Estimate
 from sigmascope.watching.sinks import Column, one_line
 
 

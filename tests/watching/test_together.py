@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from sigmascope.guard import Refusal
-from sigmascope.store import Run
+from sigmascope.core.guard import Refusal
+from sigmascope.core.store import Run
 from sigmascope.watching import Watch
 from sigmascope.watching.probes import (
     Activations,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
-from sigmascope.store import Run
+from sigmascope.core.store import Run
 from sigmascope.watching import part, watch
 from tests.watching.made import Ticks, stack, task
 

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.guard import Refusal
-from sigmascope.store import Run
+from sigmascope.core.guard import Refusal
+from sigmascope.core.store import Run
 from sigmascope.watching import OVER, watch
 from sigmascope.watching.probes import Gradients
 from sigmascope.watching.watch import Watch

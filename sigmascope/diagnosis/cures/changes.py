@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sigmascope.core.guard import Refusal, random_states
+from sigmascope.core.records import Finding, Kind
 from sigmascope.diagnosis.programs.data import Mapped
 from sigmascope.diagnosis.programs.losses import loss_of
 from sigmascope.diagnosis.programs.opened import Opened
@@ -65,11 +67,10 @@ from sigmascope.diagnosis.rules.training import (
 )
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER, LINEAR_LAYERS, LINEAR_NETWORK
 from sigmascope.diagnosis.training.trials import BEYOND, at_usual, other_family
-from sigmascope.guard import Refusal, random_states
-from sigmascope.probes.execution import called, duplicate, module_name, still
-from sigmascope.probes.samples import IGNORED, as_tensor, prepared
-from sigmascope.probes.structure import tail
-from sigmascope.records import Finding, Kind
+from sigmascope.models.layers import called, module_name
+from sigmascope.models.samples import IGNORED, as_tensor, prepared
+from sigmascope.models.state import duplicate, still
+from sigmascope.models.structure import tail
 
 MORE = 10.0  # times the epochs
 EVEN = 0.5  # of the numbers, more than which are rarely dropped on purpose

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.cures.trials import Cure
 from sigmascope.diagnosis.programs.opened import opened
 from sigmascope.diagnosis.programs.program import OPTIONS, WORDS, Program
-from sigmascope.guard import Refusal
 
 # ------------------------------------------------------------------------------
 # Where a source puts a program together: the display of what it hands over, read as syntax.

@@ -11,6 +11,8 @@ from types import MappingProxyType
 
 from torch import Tensor
 
+from sigmascope.core.guard import Budget, OverBudget, Refusal, time_words
+from sigmascope.core.records import Shown
 from sigmascope.diagnosis.cures.changes import SECOND, Maker, changes_for, require_recipe
 from sigmascope.diagnosis.diagnoses import SAMPLES, Diagnosis, data_of, diagnose, unseen_of
 from sigmascope.diagnosis.programs.opened import Opened, opened
@@ -25,9 +27,8 @@ from sigmascope.diagnosis.training.runs import (
     work_of,
 )
 from sigmascope.diagnosis.training.trials import steps_for
-from sigmascope.guard import Budget, OverBudget, Refusal, time_words
-from sigmascope.probes.execution import as_found, in_words, still
-from sigmascope.records import Shown
+from sigmascope.models.layers import in_words
+from sigmascope.models.state import as_found, still
 
 MOST = 8  # cures that are tried
 LIKE = 0.03  # of a score, within which the cure of the deeper cause goes first

@@ -8,8 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from sigmascope import quantities as q
-from sigmascope.diagnosis.presentation.summaries import (
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import door, printable
+from sigmascope.core.records import Check, Finding, Profile, Reading, Verdict
+from sigmascope.core.references import references
+from sigmascope.diagnosis.presentation.results import (
     COLUMNS,
     LEFT,
     chances,
@@ -19,9 +22,6 @@ from sigmascope.diagnosis.presentation.summaries import (
     no_findings,
     runs,
 )
-from sigmascope.guard import door, printable
-from sigmascope.records import Check, Finding, Profile, Reading, Verdict
-from sigmascope.references import references
 from sigmascope.report.findings import folded, headline, reasons
 from sigmascope.report.pages.html import Places, packed, packed_spectrum, shared, write_page
 from sigmascope.report.pages.pieces import (

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, default_collate
 
-from sigmascope.guard import Refusal, came, random_states
-from sigmascope.probes.samples import Batch, chosen, mapped, sample_count, tensors
+from sigmascope.core.guard import Refusal, came, random_states
+from sigmascope.models.samples import Batch, chosen, mapped, sample_count, tensors
 
 LABELS = ("labels", "label", "targets", "target", "y")
 FEW = 2  # parts of an item that are inputs and targets

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from sigmascope.guard import Refusal, random_states
-from sigmascope.probes.execution import still
-from sigmascope.probes.samples import Batch, as_tensor, chosen
+from sigmascope.core.guard import Refusal, random_states
+from sigmascope.models.samples import Batch, as_tensor, chosen
+from sigmascope.models.state import still
 
 NAMES = ("loss", "loss_fn", "criterion", "loss_function")  # of a loss that is an attribute
 ALIKE = 1e-5  # relative difference of two losses that are one

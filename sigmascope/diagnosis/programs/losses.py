@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sigmascope.guard import Refusal
-from sigmascope.probes.samples import IGNORED, Loss, class_dim
+from sigmascope.core.guard import Refusal
+from sigmascope.models.samples import IGNORED, Loss, class_dim
 
 LossSpec = str | Loss | nn.Module
 # short names beside those of `torch.nn.functional` and of the classes of `torch.nn`

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Refusal, random_states
+from sigmascope.core.records import Estimate, Item, Reading, Skipped
 from sigmascope.diagnosis.programs.data import Mapped, Taken, as_they_lie, count_of, parted, taken
 from sigmascope.diagnosis.programs.losses import (
     fitting_loss,
@@ -23,9 +25,8 @@ from sigmascope.diagnosis.programs.losses import (
 )
 from sigmascope.diagnosis.programs.outputs import Joint, joint_in, read_by
 from sigmascope.diagnosis.programs.program import Program
-from sigmascope.guard import Refusal, random_states
-from sigmascope.probes.execution import as_found, called, duplicate, in_words, still
-from sigmascope.probes.samples import (
+from sigmascope.models.layers import called, in_words
+from sigmascope.models.samples import (
     IGNORED,
     Batch,
     Loss,
@@ -39,7 +40,7 @@ from sigmascope.probes.samples import (
     sample_count,
     tensors,
 )
-from sigmascope.records import Estimate, Item, Reading, Skipped
+from sigmascope.models.state import as_found, duplicate, still
 
 ALIKE = 1e-3  # relative difference of two losses that are one, computed in two ways
 SIZE = 32  # samples in a step, where nobody says

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from sigmascope.guard import Refusal
-from sigmascope.records.values import ByValue
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import ByValue
 
 PLAIN = ("sgd", "asgd")  # optimizers that take the gradient as it is
 # torch's own; of others 1e-3

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from sigmascope.guard import Refusal, random_states
-from sigmascope.probes.samples import Loss, as_tensor, mapped, tensors
+from sigmascope.core.guard import Refusal, random_states
+from sigmascope.models.samples import Loss, as_tensor, mapped, tensors
 
 WIDEST = 2**20  # numbers of a sample that are laid side by side
 

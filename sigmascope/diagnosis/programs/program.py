@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import nn
 
+from sigmascope.core.guard import Refusal, came, door_of
+from sigmascope.core.records import ByValue
 from sigmascope.diagnosis.programs.lightning import parts_of
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.optimizers import Recipe, Spec, recipe_of
-from sigmascope.guard import Refusal, came, door_of
-from sigmascope.records.values import ByValue
 
 LARGEST = 1e15  # of anything that is counted
 OPTIONS = ("momentum", "weight_decay")  # of an optimizer, that stand beside it

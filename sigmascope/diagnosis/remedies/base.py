@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from sigmascope.guard import Refusal
-from sigmascope.probes.execution import Call, called, duplicate, layers, recording, still
-from sigmascope.probes.samples import Batch, prepared
-from sigmascope.records import Kind
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Kind
+from sigmascope.models.layers import Call, called, layers, recording
+from sigmascope.models.samples import Batch, prepared
+from sigmascope.models.state import duplicate, still
 
 # ------------------------------------------------------------------------------
 # Modules in place of a layer that remedies add something to.

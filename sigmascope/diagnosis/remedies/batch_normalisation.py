@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
+from sigmascope.core.records import Estimate, Kind
 from sigmascope.diagnosis.remedies.base import Around, Inapplicable, Remedy, calls, no_fast_path
 from sigmascope.diagnosis.rules.gradients import EXPLODING_ADJOINTS, VANISHING_ADJOINTS
 from sigmascope.diagnosis.rules.representations import (
@@ -23,19 +24,11 @@ from sigmascope.diagnosis.rules.representations import (
 from sigmascope.diagnosis.rules.weights import WEIGHT_SCALE
 from sigmascope.linalg import participation_ratio
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.networks import UncentredBatchNorm
-from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import (
-    Call,
-    called,
-    duplicate,
-    is_repeated,
-    module_name,
-    recording,
-    still,
-)
-from sigmascope.probes.samples import Batch, run
-from sigmascope.records import Estimate, Kind
+from sigmascope.models import OUTPUT, Subject
+from sigmascope.models.layers import Call, called, is_repeated, module_name, recording
+from sigmascope.models.networks import UncentredBatchNorm
+from sigmascope.models.samples import Batch, run
+from sigmascope.models.state import duplicate, still
 
 Norm = TypeVar("Norm", bound=nn.Module)
 NORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}

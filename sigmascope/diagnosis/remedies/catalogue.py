@@ -7,6 +7,8 @@ from typing import Any, final
 
 from torch import Tensor, nn
 
+from sigmascope.core.guard import Refusal, door
+from sigmascope.core.records import Finding, Kind, Profile
 from sigmascope.diagnosis.remedies.base import Remedy
 from sigmascope.diagnosis.remedies.batch_normalisation import BatchNormalisation, LayerNormalisation
 from sigmascope.diagnosis.remedies.closings import (
@@ -24,9 +26,7 @@ from sigmascope.diagnosis.remedies.skip_connections import (
     ZeroBranches,
 )
 from sigmascope.diagnosis.remedies.unit_scale import QuietOutput, StandardiseInputs, UnitScale
-from sigmascope.guard import Refusal, door
-from sigmascope.probes.samples import Batch
-from sigmascope.records import Finding, Kind, Profile
+from sigmascope.models.samples import Batch
 
 REMEDIES: tuple[type[Remedy], ...] = (
     EndInSigmoid,

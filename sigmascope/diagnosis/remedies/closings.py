@@ -8,7 +8,8 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor, nn
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Kind
 from sigmascope.diagnosis.remedies.base import Around, Inapplicable, Remedy, calls
 from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
 from sigmascope.diagnosis.rules.outputs import (
@@ -21,10 +22,10 @@ from sigmascope.diagnosis.rules.outputs import (
     UNSUITED_CLOSING,
 )
 from sigmascope.diagnosis.rules.representations import LOUD_OUTPUT
-from sigmascope.probes.execution import called, module_name, still
-from sigmascope.probes.samples import Batch, as_tensor
-from sigmascope.probes.structure import tail
-from sigmascope.records import Kind
+from sigmascope.models.layers import called, module_name
+from sigmascope.models.samples import Batch, as_tensor
+from sigmascope.models.state import still
+from sigmascope.models.structure import tail
 
 GOODFELLOW = "Goodfellow et al. 2016, Sec. 6.2.2"
 LEAST = 1e-6  # spread of targets that are scaled

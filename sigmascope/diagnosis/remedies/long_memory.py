@@ -6,11 +6,11 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor, nn
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Kind
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
 from sigmascope.diagnosis.rules.sequences import EXPLODING_THROUGH_TIME, VANISHING_THROUGH_TIME
-from sigmascope.probes.samples import Batch
-from sigmascope.records import Kind
+from sigmascope.models.samples import Batch
 
 KEPT = {"LSTM": 1, "GRU": 1}  # the block of rows of a gate that keeps the state where it is open
 WRITTEN = {"LSTM": 0}  # that of the gate that lets new things in

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Kind
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, frozen
 from sigmascope.diagnosis.rules.gradients import VANISHING_ADJOINTS
 from sigmascope.diagnosis.rules.representations import (
@@ -17,10 +19,9 @@ from sigmascope.diagnosis.rules.representations import (
     RANK_COLLAPSE,
     VANISHING_SIGNAL,
 )
-from sigmascope.guard import Refusal
-from sigmascope.probes.execution import is_repeated, layers, still
-from sigmascope.probes.samples import Batch, run
-from sigmascope.records import Kind
+from sigmascope.models.layers import is_repeated, layers
+from sigmascope.models.samples import Batch, run
+from sigmascope.models.state import still
 
 TRAINED = (nn.Linear, _ConvNd)  # layers whose weights are raised
 HOMOGENEOUS = 1e-3  # how far a rescaled representation may be from unit mean square

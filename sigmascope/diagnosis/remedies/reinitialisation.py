@@ -6,13 +6,13 @@ from typing import ClassVar, Literal, final
 import torch
 from torch import Tensor, nn
 
+from sigmascope.core.records import Kind
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, plain_layers
 from sigmascope.diagnosis.rules.gradients import EXPLODING_ADJOINTS, VANISHING_ADJOINTS
 from sigmascope.diagnosis.rules.representations import EXPLODING_SIGNAL, VANISHING_SIGNAL
 from sigmascope.diagnosis.rules.weights import ASYMMETRIC_WEIGHTS, SHIFTED
-from sigmascope.probes import weights
-from sigmascope.probes.samples import Batch
-from sigmascope.records import Kind
+from sigmascope.models import weights
+from sigmascope.models.samples import Batch
 
 Scheme = Literal["orthogonal", "he", "xavier"]
 

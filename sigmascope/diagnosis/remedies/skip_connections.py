@@ -8,7 +8,8 @@ from typing import Any, ClassVar, final
 
 from torch import Tensor, nn
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Kind
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, hooked
 from sigmascope.diagnosis.rules.gradients import EXPLODING_ADJOINTS, VANISHING_ADJOINTS
 from sigmascope.diagnosis.rules.representations import (
@@ -22,11 +23,10 @@ from sigmascope.diagnosis.rules.representations import (
 )
 from sigmascope.diagnosis.rules.theorems import ILL_CONDITIONED_LAYER
 from sigmascope.diagnosis.rules.weights import STRONG_RESIDUAL
-from sigmascope.networks import Block
-from sigmascope.probes.execution import layers
-from sigmascope.probes.samples import Batch
-from sigmascope.probes.structure import Branch, branches
-from sigmascope.records import Kind
+from sigmascope.models.layers import layers
+from sigmascope.models.networks import Block
+from sigmascope.models.samples import Batch
+from sigmascope.models.structure import Branch, branches
 
 NO_BRANCH = (
     "This needs residual branches that end in a weight, a normaliser or a learned factor, got "

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
+from sigmascope.core.records import Kind
 from sigmascope.diagnosis.remedies.base import (
     Around,
     Inapplicable,
@@ -35,9 +36,8 @@ from sigmascope.diagnosis.rules.weights import (
     WEIGHT_SCALE,
     ZERO_WEIGHTS,
 )
-from sigmascope.probes.execution import module_name
-from sigmascope.probes.samples import Batch
-from sigmascope.records import Kind
+from sigmascope.models.layers import module_name
+from sigmascope.models.samples import Batch
 
 FLOOR = 1e-2  # of the spread over all inputs: a feature that hardly varies is not blown up
 QUIET = 0.1  # spread of the outputs that a loss takes for nearly none

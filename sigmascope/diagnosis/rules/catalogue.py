@@ -10,7 +10,8 @@ The thresholds were set on default, He, BatchNorm and LayerNorm networks of dept
 
 from dataclasses import dataclass
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import SPEAKS, Kind, Profile, Rule, kinds_of
 from sigmascope.diagnosis.rules import (
     data,
     dependences,
@@ -23,7 +24,6 @@ from sigmascope.diagnosis.rules import (
     training,
     weights,
 )
-from sigmascope.records import SPEAKS, Kind, Profile, Rule, kinds_of
 
 RULES: tuple[Rule[Profile], ...] = (
     steps.foreign_optimizer,

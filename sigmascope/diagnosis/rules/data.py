@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Finding, Kind, Profile, rule
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT
 from sigmascope.diagnosis.rules.representations import (
     COLLAPSE,
@@ -32,7 +33,6 @@ from sigmascope.diagnosis.rules.trends import (
     share_words,
 )
 from sigmascope.diagnosis.rules.weights import EQUAL_UNITS
-from sigmascope.records import Finding, Kind, Profile, rule
 
 ALONE, BY_CHANCE = 0.5, 0.05  # share of batches of one class, and where samples are mixed
 CONTRADICTED = 0.5  # of the variance of targets, which the inputs cannot tell

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Finding, Kind, Profile, Reading, rule
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT
 from sigmascope.diagnosis.rules.outputs import OUT_OF_REACH
 from sigmascope.diagnosis.rules.representations import (
@@ -21,7 +22,6 @@ from sigmascope.diagnosis.rules.sequences import LATER_INPUTS_SEEN
 from sigmascope.diagnosis.rules.training import TRAINING
 from sigmascope.diagnosis.rules.trends import MOST
 from sigmascope.diagnosis.rules.weights import STRONG_RESIDUAL, WEIGHT_SCALE
-from sigmascope.records import Finding, Kind, Profile, Reading, rule
 
 SOME = 0.1  # of the features of an input
 MIXED = 1e-4  # change of outputs, over the differences between samples

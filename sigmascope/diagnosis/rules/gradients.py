@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from statistics import median
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Finding, Kind, Profile, Reading, rule
 from sigmascope.diagnosis.rules.training import STUCK, RunsTold
 from sigmascope.diagnosis.rules.trends import over_depth
 from sigmascope.diagnosis.trainability.model import likely_to_fit
-from sigmascope.records import Finding, Kind, Profile, Reading, rule
 from sigmascope.survey.views.setup import BEHIND_ZEROS
 
 ZERO = q.GRADIENT_OF_A_ZERO_WEIGHT

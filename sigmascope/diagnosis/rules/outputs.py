@@ -8,7 +8,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Fact, Finding, Kind, Profile, Reading, Severity, rule
 from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT, NO_TANGENTS
 from sigmascope.diagnosis.rules.representations import (
@@ -21,7 +22,6 @@ from sigmascope.diagnosis.rules.representations import (
 from sigmascope.diagnosis.rules.training import TRAINING
 from sigmascope.diagnosis.rules.trends import samples_of
 from sigmascope.diagnosis.trainability.model import likely_to_fit
-from sigmascope.records import Fact, Finding, Kind, Profile, Reading, Severity, rule
 from sigmascope.survey.views.task import ENDLESS, EVENLY, UNPAIRED
 
 SEARCHED = "quasi-newton"  # through operations number by number or row by row

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Finding, Kind, Profile, Reading, Severity, rule
 from sigmascope.diagnosis.rules.gradients import (
     BEHIND_ZEROS,
     EXPLODING_ADJOINTS,
@@ -24,7 +25,6 @@ from sigmascope.diagnosis.rules.trends import (
     trend,
 )
 from sigmascope.diagnosis.trainability.model import likely_to_fit, probability
-from sigmascope.records import Finding, Kind, Profile, Reading, Severity, rule
 
 SIZE_ERROR, SIZE_WARNING = 1e8, 1e5  # of the mean square, over the whole depth
 DEAD_ERROR, DEAD_WARNING = 0.95, 0.75

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Finding, Kind, Profile, Reading, rule
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT
 from sigmascope.diagnosis.rules.representations import COLLAPSE, LOUD_OUTPUT, NON_FINITE, SIZES
 from sigmascope.diagnosis.rules.training import REMEMBERING, TRAINING, RunsTold
-from sigmascope.records import Finding, Kind, Profile, Reading, rule
 
 COUNTED = "which targets count"  # where a program decides it by itself
 COPIES = 0.99  # share of targets that are inputs

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from types import MappingProxyType
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Finding, Kind, Profile, rule
 from sigmascope.diagnosis.rules.data import UNSCALED_TARGETS
 from sigmascope.diagnosis.rules.representations import LOUD_OUTPUT
 from sigmascope.diagnosis.rules.training import (
@@ -18,7 +19,6 @@ from sigmascope.diagnosis.rules.training import (
     RunsTold,
     left_words,
 )
-from sigmascope.records import Finding, Kind, Profile, rule
 
 # what torch says of a step that it cannot make, and what to do about it
 WORDS = MappingProxyType(

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Finding, Kind, Profile, Reading, Verdict, rule
 from sigmascope.diagnosis.rules.trends import over_depth
-from sigmascope.records import Finding, Kind, Profile, Reading, Verdict, rule
 
 LE = "Le & Jegelka 2022"
 RANK_ONE = 0.95  # of the squared Frobenius norm in one direction

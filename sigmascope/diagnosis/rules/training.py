@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate, Finding, Kind, Profile, Reading, rule
 from sigmascope.diagnosis.trainability.model import likely_to_fit, probability
-from sigmascope.records import Estimate, Finding, Kind, Profile, Reading, rule
 
 # names of the runs beside the user's, as readings have them in their form
 PLANNED, OTHER, BATCH = "as planned", "other optimizer", "smaller batch"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from sigmascope import quantities as q
-from sigmascope.records import Estimate, Profile, Reading
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate, Profile, Reading
 
 MOST = 0.5  # of the layers
 SAME = 1e-6  # of their size, by which samples differ that single precision hardly shows

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Iterator
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Finding, Kind, Profile, rule
 from sigmascope.diagnosis.rules.gradients import NO_GRADIENT, NO_TANGENTS, ZERO
 from sigmascope.diagnosis.rules.representations import (
     COLLAPSE,
@@ -21,7 +22,6 @@ from sigmascope.diagnosis.rules.theorems import UNALIGNED_LAYERS
 from sigmascope.diagnosis.rules.training import UNFROZEN, RunsTold, trains
 from sigmascope.diagnosis.rules.trends import MOST, over_depth
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.records import Finding, Kind, Profile, rule
 
 SOME = 0.2  # of the layers, that must follow another without an activation
 LARGE_GAIN, SMALL_GAIN = 4.0, 0.02  # of most layers; He has 1.4, PyTorch's default 0.6

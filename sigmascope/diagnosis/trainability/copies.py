@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sigmascope.diagnosis.trainability.curves import Curve
-from sigmascope.guard import (
+from sigmascope.core.guard import (
     Budget,
     OverBudget,
     Refusal,
@@ -23,8 +22,9 @@ from sigmascope.guard import (
     time_words,
     trim,
 )
-from sigmascope.probes.execution import duplicate
-from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, class_dim, run
+from sigmascope.diagnosis.trainability.curves import Curve
+from sigmascope.models.samples import Batch, Loss, as_tensor, chosen, class_dim, run
+from sigmascope.models.state import duplicate
 
 # ------------------------------------------------------------------------------
 # What tensors hold, put into a temporary file for as long as nothing computes with them.

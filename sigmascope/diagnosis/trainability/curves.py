@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float64
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 
 # ------------------------------------------------------------------------------
 # What the losses of the first steps look like.

@@ -11,10 +11,10 @@ import numpy as np
 import scipy
 from jaxtyping import Float64
 
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate
 from sigmascope.diagnosis.trainability.curves import FARTHEST, Shape, logarithms, shape_of
 from sigmascope.diagnosis.trainability.model import Kept
-from sigmascope.guard import Refusal
-from sigmascope.records import Estimate
 
 KEPT = Path(__file__).with_name("forecasts.json")
 WINDOW = 20  # what is foretold is the mean loss of the last twentieth of the planned steps

@@ -13,13 +13,14 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor, nn
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Budget, Mark, Refusal, door, write_text
+from sigmascope.core.records import Estimate, Profile, Reading, Skipped
 from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.short_runs import MOST, probe
-from sigmascope.guard import Budget, Mark, Refusal, door, write_text
-from sigmascope.probes.execution import as_found, in_words
-from sigmascope.probes.samples import Batch, Loss, chosen, sample_count
-from sigmascope.records import Estimate, Profile, Reading, Skipped
+from sigmascope.models.layers import in_words
+from sigmascope.models.samples import Batch, Loss, chosen, sample_count
+from sigmascope.models.state import as_found
 
 # ------------------------------------------------------------------------------
 # Fitted models as JSON files that a person can read.

@@ -9,10 +9,10 @@ from typing import final
 
 import numpy as np
 
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate
 from sigmascope.diagnosis.trainability.curves import COARSE, log_odds
 from sigmascope.diagnosis.trainability.model import Kept
-from sigmascope.guard import Refusal
-from sigmascope.records import Estimate
 
 KEPT = Path(__file__).with_name("scores.json")
 RISK = 0.1

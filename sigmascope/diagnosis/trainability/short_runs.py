@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from sigmascope.core.guard import Budget, Refusal
 from sigmascope.diagnosis.trainability.copies import (
     MOMENTS,
     RATES,
@@ -16,9 +17,7 @@ from sigmascope.diagnosis.trainability.copies import (
     minibatches,
 )
 from sigmascope.diagnosis.trainability.curves import UNDERWAY, EarlyTraining, windows
-from sigmascope.guard import Budget, Refusal
-from sigmascope.probes.execution import still
-from sigmascope.probes.samples import (
+from sigmascope.models.samples import (
     Batch,
     Loss,
     beside,
@@ -27,6 +26,7 @@ from sigmascope.probes.samples import (
     require_task,
     sample_count,
 )
+from sigmascope.models.state import still
 from sigmascope.survey.task import constant_loss
 
 ROUNDS = ((4, 5), (2, 5), (1, 12))  # how many of the best rates go on, and for how many rounds

@@ -7,7 +7,10 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Budget, OverBudget, Refusal, time_words
+from sigmascope.core.quantities import View
+from sigmascope.core.records import Estimate, Item, Reading, Skipped
 from sigmascope.diagnosis.programs.optimizers import Recipe
 from sigmascope.diagnosis.rules.training import PLANNED
 from sigmascope.diagnosis.trainability.forecasts import forecast
@@ -21,9 +24,8 @@ from sigmascope.diagnosis.training.runs import (
     work_of,
 )
 from sigmascope.diagnosis.training.trials import Scale, Trials, steps_for, tried
-from sigmascope.guard import Budget, OverBudget, Refusal, time_words
-from sigmascope.probes.execution import in_words, still
-from sigmascope.records import Estimate, Item, Reading, Skipped, View
+from sigmascope.models.layers import in_words
+from sigmascope.models.state import still
 
 VIEW: View = "training"
 SITE, STEP = "(training)", "(a training step)"

@@ -17,13 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from sigmascope.core.guard import Budget, random_states
+from sigmascope.core.records import Estimate
 from sigmascope.diagnosis.programs.optimizers import Recipe
 from sigmascope.diagnosis.programs.outputs import NotAtHand, joint_in
 from sigmascope.diagnosis.rules.data import LARGE_INPUT, OFFSET, SMALL_INPUT
-from sigmascope.guard import Budget, random_states
-from sigmascope.probes.execution import called, duplicate, in_words, layers, recording, still
-from sigmascope.probes.samples import Batch, Loss, as_tensor, chosen, run, sample_count
-from sigmascope.records import Estimate
+from sigmascope.models.layers import called, in_words, layers, recording
+from sigmascope.models.samples import Batch, Loss, as_tensor, chosen, run, sample_count
+from sigmascope.models.state import duplicate, still
 from sigmascope.survey.task import labels_of
 
 WINDOW = 5  # steps over which a loss is smoothed, at least

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from sigmascope.core.guard import Budget, OverBudget, random_states, time_words
 from sigmascope.diagnosis.programs.optimizers import DEFAULT_RATES, Recipe
 from sigmascope.diagnosis.programs.outputs import Joint, holding, joint_in
 from sigmascope.diagnosis.remedies.long_memory import LongMemory
@@ -36,9 +37,9 @@ from sigmascope.diagnosis.training.runs import (
     scaled_inputs,
     started,
 )
-from sigmascope.guard import Budget, OverBudget, random_states, time_words
-from sigmascope.probes.execution import called, duplicate, reached, still
-from sigmascope.probes.samples import as_tensor
+from sigmascope.models.layers import called
+from sigmascope.models.samples import as_tensor
+from sigmascope.models.state import duplicate, reached, still
 from sigmascope.survey.task import UNBOUNDED, labels_of, least_losses, room_of
 
 RATES = (0.1, 10.0, 0.01, 100.0)  # times the user's, in the order in which they are tried

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate
 from sigmascope.linalg.dense import SMALLEST
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.singular_values import Basis
@@ -21,7 +22,6 @@ from sigmascope.linalg.refusals import (
     require_steps,
     require_symmetric,
 )
-from sigmascope.records import Estimate
 
 # ------------------------------------------------------------------------------
 # Lanczos: what a symmetric map does to the space that its products with one vector span.

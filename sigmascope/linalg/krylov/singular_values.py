@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.core.records import Spectrum
 from sigmascope.linalg.dense import SMALLEST
 from sigmascope.linalg.krylov.operators import WORKING, Map, Operator, space, tamed, times
 from sigmascope.linalg.refusals import (
@@ -18,7 +19,6 @@ from sigmascope.linalg.refusals import (
     require_matrix,
     require_steps,
 )
-from sigmascope.records import Spectrum
 
 # ------------------------------------------------------------------------------
 # Leading singular values and vectors of matrices too large to factorise, by block Krylov.

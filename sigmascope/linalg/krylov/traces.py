@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import ByValue, Estimate
 from sigmascope.linalg.dense import SMALLEST, power_of_two
 from sigmascope.linalg.krylov.eigenvalues import Krylov, krylov_space
 from sigmascope.linalg.krylov.operators import Operator
@@ -22,8 +23,6 @@ from sigmascope.linalg.refusals import (
     require_square,
     require_symmetric,
 )
-from sigmascope.records import Estimate
-from sigmascope.records.values import ByValue
 
 # ------------------------------------------------------------------------------
 # What quadratic forms at random vectors prove of a trace, whatever the eigenvalues are.

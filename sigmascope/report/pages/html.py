@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 import numpy as np
 from torch import Tensor
 
-from sigmascope.guard import Mark, Refusal, printable, write_text
-from sigmascope.records import Estimate
-from sigmascope.records.encoding import strict
+from sigmascope.core.encoding import strict
+from sigmascope.core.guard import Mark, Refusal, printable, write_text
+from sigmascope.core.records import Estimate
 
 # ------------------------------------------------------------------------------
 # Many numbers in few bytes, as `assets/packed.js` reads them back.

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
-from sigmascope.guard import printable
-from sigmascope.records import Estimate, Fact, Finding, Reading
+from sigmascope.core.guard import printable
+from sigmascope.core.records import Estimate, Fact, Finding, Reading
 from sigmascope.report import console
 from sigmascope.report.findings import SEVERITIES, folded
 

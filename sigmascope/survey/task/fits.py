@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope.guard import random_states
+from sigmascope.core.guard import random_states
 from sigmascope.linalg import sums
-from sigmascope.probes import Subject
-from sigmascope.probes.samples import IGNORED, Loss, tensors
-from sigmascope.probes.structure import Tail
+from sigmascope.models import Subject
+from sigmascope.models.samples import IGNORED, Loss, tensors
+from sigmascope.models.structure import Tail
 from sigmascope.survey.task.loss_recognition import (
     UNBOUNDED,
     Labels,

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from sigmascope.probes.samples import IGNORED, Loss, class_dim
+from sigmascope.models.samples import IGNORED, Loss, class_dim
 
 # ------------------------------------------------------------------------------
 # What kind of thing targets are, told by their values and by the shape of the output.

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from sigmascope import quantities as q
-from sigmascope.probes import Subject
-from sigmascope.records import Item
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Item
+from sigmascope.models import Subject
 
 
 @dataclass(frozen=True, slots=True)

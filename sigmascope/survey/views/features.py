@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope import quantities as q
-from sigmascope.guard import Refusal
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate, Item, Reading, Skipped
 from sigmascope.linalg import stacks
 from sigmascope.linalg.krylov import trace_of_forms
-from sigmascope.probes import Subject
-from sigmascope.probes.execution import module_name
-from sigmascope.probes.jacobian import Sweep
-from sigmascope.records import Estimate, Item, Reading, Skipped
+from sigmascope.models import Subject
+from sigmascope.models.jacobian import Sweep
+from sigmascope.models.layers import module_name
 from sigmascope.survey.views.base import ProfileView
 
 RISK = 0.01  # chance that the interval of a sampled quantity misses

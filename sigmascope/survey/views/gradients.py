@@ -11,13 +11,15 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.quantities import View
+from sigmascope.core.records import Estimate, Item, Reading, Skipped
 from sigmascope.linalg import sums
-from sigmascope.probes import Subject
-from sigmascope.probes.execution import Dropped, dropped, plain, watching_dropout
-from sigmascope.probes.samples import chosen
-from sigmascope.probes.trial_gradients import reduced_gradients
-from sigmascope.records import Estimate, Item, Reading, Skipped, View
+from sigmascope.models import Subject
+from sigmascope.models.gradients import Dropped, dropped, watching_dropout
+from sigmascope.models.layers import plain
+from sigmascope.models.samples import chosen
+from sigmascope.models.trial_gradients import reduced_gradients
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.task import FEWEST, MOST, NEIGHBOURS, neighbours, target_rows
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate, Item, Reading, SiteSpectrum, Skipped
 from sigmascope.linalg import frobenius_norm, measure, sums
-from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.trial_gradients import reduced_gradients
-from sigmascope.records import Estimate, Item, Reading, SiteSpectrum, Skipped
+from sigmascope.models import OUTPUT, Subject
+from sigmascope.models.trial_gradients import reduced_gradients
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.setup import BEHIND_ZEROS, filled, zero_weights
 

@@ -9,19 +9,14 @@ from jaxtyping import Float64, Int64
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate, Fact, Item, Reading, Skipped
 from sigmascope.linalg import sums
-from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import (
-    ALONE,
-    Call,
-    Dropped,
-    is_untouched,
-    module_name,
-    uses_batch_statistics,
-)
-from sigmascope.probes.samples import chosen, tensors
-from sigmascope.probes.sequences import (
+from sigmascope.models import OUTPUT, Subject
+from sigmascope.models.gradients import Dropped
+from sigmascope.models.layers import Call, module_name
+from sigmascope.models.samples import chosen, tensors
+from sigmascope.models.sequences import (
     FEWEST,
     copied,
     counted,
@@ -31,16 +26,16 @@ from sigmascope.probes.sequences import (
     ordered,
     step_gradients,
 )
-from sigmascope.probes.structure.inputs import (
+from sigmascope.models.state import ALONE, is_untouched, uses_batch_statistics
+from sigmascope.models.structure.inputs import (
     EVERY,
     differs,
     read_filling,
     rows_of,
     unread_inputs,
 )
-from sigmascope.probes.structure.randomness import random_outputs
-from sigmascope.probes.trial_gradients import reduced_gradients
-from sigmascope.records import Estimate, Fact, Item, Reading, Skipped
+from sigmascope.models.structure.randomness import random_outputs
+from sigmascope.models.trial_gradients import reduced_gradients
 from sigmascope.survey.coverage import differentiated, tried
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.gradients import (

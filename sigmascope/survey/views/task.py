@@ -7,12 +7,13 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.quantities import View
+from sigmascope.core.records import Estimate, Fact, Item, Reading, Skipped
 from sigmascope.linalg import sums
-from sigmascope.probes import OUTPUT, Subject
-from sigmascope.probes.execution import still
-from sigmascope.probes.samples import tensors
-from sigmascope.records import Estimate, Fact, Item, Reading, Skipped, View
+from sigmascope.models import OUTPUT, Subject
+from sigmascope.models.samples import tensors
+from sigmascope.models.state import still
 from sigmascope.survey.task import UNBOUNDED, TaskFit, fit_of, is_endless
 from sigmascope.survey.task.masks import misplaced_share
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from itertools import chain
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Item, Reading, SiteSpectrum, Skipped
 from sigmascope.linalg import measure
-from sigmascope.probes import Subject
-from sigmascope.records import Item, Reading, SiteSpectrum, Skipped
+from sigmascope.models import Subject
 from sigmascope.survey.views.base import ProfileView
 
 QUANTITIES = (

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from sigmascope.guard import Refusal, door, require_room
+from sigmascope.core.guard import Refusal, door, require_room
+from sigmascope.core.records import Check, Estimate, Shown
 from sigmascope.linalg import zero_exponents
-from sigmascope.records import Check, Estimate, Shown
 from sigmascope.theory import daneshmand2020
 from sigmascope.theory.catalogue import check_chain
 from sigmascope.theory.random_chains import (

@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sigmascope.guard import Refusal
-from sigmascope.probes import OUTPUT, Subject
-from sigmascope.quantities import View
-from sigmascope.records import Estimate, Reading
+from sigmascope.core.guard import Refusal
+from sigmascope.core.quantities import View
+from sigmascope.core.records import Estimate, Reading
+from sigmascope.models import OUTPUT, Subject
 
 VIEW: View = "bottleneck"
 NEIGHBOURS = 5

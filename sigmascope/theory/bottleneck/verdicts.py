@@ -7,13 +7,13 @@ from typing import Literal, final
 import torch
 from torch import Tensor, nn
 
-from sigmascope import quantities as q
-from sigmascope.guard import Refusal, door
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Refusal, door
+from sigmascope.core.records import Estimate, Shown
 from sigmascope.linalg.krylov import extreme_eigenvalues
-from sigmascope.probes import Subject
-from sigmascope.probes.samples import Batch
-from sigmascope.probes.structure import Stack
-from sigmascope.records import Estimate, Shown
+from sigmascope.models import Subject
+from sigmascope.models.samples import Batch
+from sigmascope.models.structure import Stack
 from sigmascope.theory import jacot2023
 from sigmascope.theory.bottleneck.depths import Fit, fit_of
 from sigmascope.theory.views.bottleneck import counted, inner_dimension, middle_half

@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Assumption, Estimate, Sense
 from sigmascope.linalg import collapse_depth, time_average
-from sigmascope.records import Assumption, Estimate, Sense
 from sigmascope.theory.bounds import Bound, row
 from sigmascope.theory.random_chains import (
     ChainStatistics,

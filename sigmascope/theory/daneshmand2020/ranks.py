@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.core.records import Assumption, Estimate, Sense
 from sigmascope.linalg import matrix_rank, participation_ratio, soft_rank
-from sigmascope.probes import Subject
-from sigmascope.records import Assumption, Estimate, Sense
+from sigmascope.models import Subject
 from sigmascope.theory.bounds import OfModels
 
 TAU = 0.5  # the paper's threshold in its experiments

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.probes.structure import Stack
-from sigmascope.records import Estimate
+from sigmascope.models.structure import Stack
 
 __all__ = [
     "CompletePositivity",

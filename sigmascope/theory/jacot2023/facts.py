@@ -1,7 +1,7 @@
 """A stack at one of the samples, as the theorems of this paper need it.
 
 Everything is computed from float64 copies of the weights, and carries what rounding did to it: the
-Jacobian through a running error bound (`probes.structure.operations.Errors`), its singular values
+Jacobian through a running error bound (`models.structure.operations.Errors`), its singular values
 by Weyl 1912, what is computed from them by the arithmetic of estimates. The theorems hold for any
 number k of the largest singular values, so that only those are counted that rounding cannot have
 made.
@@ -17,9 +17,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.probes import Subject
-from sigmascope.probes.structure import Point, Stack
-from sigmascope.records import Assumption, Estimate, Spectrum, entrywise, largest
+from sigmascope.core.records import Assumption, Estimate, Spectrum, entrywise, largest
+from sigmascope.models import Subject
+from sigmascope.models.structure import Point, Stack
 from sigmascope.theory.bounds import ANY, SIZE, OfModels
 
 POINTS = 8  # samples at which a theorem is checked

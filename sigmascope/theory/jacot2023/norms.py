@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Assumption, Estimate, Sense, Spectrum, entrywise, largest
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.probes.structure import Point, Stack
-from sigmascope.records import Assumption, Estimate, Sense, Spectrum, entrywise, largest
+from sigmascope.models.structure import Point, Stack
 from sigmascope.theory.jacot2023.constructions import SOURCE
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,

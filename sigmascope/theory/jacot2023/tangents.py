@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from sigmascope.core.records import Assumption, Estimate, Sense, largest
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.probes.structure import Point, Stack
-from sigmascope.records import Assumption, Estimate, Sense, largest
+from sigmascope.models.structure import Point, Stack
 from sigmascope.theory.jacot2023.constructions import SOURCE
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,

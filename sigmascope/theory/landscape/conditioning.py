@@ -8,14 +8,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from sigmascope.guard import Refusal, door
+from sigmascope.core.guard import Refusal, door
+from sigmascope.core.records import Estimate, Shown, Skipped, Spectrum
 from sigmascope.linalg import condition_number, matrix_rank
-from sigmascope.networks import Activation, activation_layer, is_activation
-from sigmascope.probes import Subject
-from sigmascope.probes.curvature import Conditioning
-from sigmascope.probes.execution import ALONE, duplicate
-from sigmascope.probes.samples import SQUARED, Batch, Loss, loss_name
-from sigmascope.records import Estimate, Shown, Skipped, Spectrum
+from sigmascope.models import Subject
+from sigmascope.models.curvature import Conditioning
+from sigmascope.models.networks import Activation, activation_layer, is_activation
+from sigmascope.models.samples import SQUARED, Batch, Loss, loss_name
+from sigmascope.models.state import ALONE, duplicate
 
 AS_IT_IS = "as it is"
 FLAT = "the loss is flat in its weights, up to rounding"

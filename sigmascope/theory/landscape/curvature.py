@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
-from sigmascope.guard import Refusal, door
+from sigmascope.core.guard import Refusal, door
+from sigmascope.core.records import Estimate, Shown
 from sigmascope.linalg.krylov import (
     Density,
     extreme_eigenvalues,
@@ -22,10 +23,9 @@ from sigmascope.linalg.krylov import (
     spectral_density,
     symmetric_moments,
 )
-from sigmascope.probes import Subject
-from sigmascope.probes.curvature import SelfCheck
-from sigmascope.probes.samples import SQUARED, Batch, Loss, loss_name
-from sigmascope.records import Estimate, Shown
+from sigmascope.models import Subject
+from sigmascope.models.curvature import SelfCheck
+from sigmascope.models.samples import SQUARED, Batch, Loss, loss_name
 
 Kind = Literal["hessian", "gauss-newton", "fisher"]
 Number = Literal["top", "bottom", "trace", "frobenius", "density", "check"]

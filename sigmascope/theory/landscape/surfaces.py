@@ -8,13 +8,14 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from sigmascope.guard import Refusal, door
+from sigmascope.core.guard import Refusal, door
+from sigmascope.core.records import Shown
 from sigmascope.linalg.krylov import extreme_eigenvalues
-from sigmascope.probes import Subject
-from sigmascope.probes.curvature import Direction, losses_at
-from sigmascope.probes.execution import duplicate, require_real
-from sigmascope.probes.samples import Batch, Loss, prepared
-from sigmascope.records import Shown
+from sigmascope.models import Subject
+from sigmascope.models.curvature import Direction, losses_at
+from sigmascope.models.layers import require_real
+from sigmascope.models.samples import Batch, Loss, prepared
+from sigmascope.models.state import duplicate
 from sigmascope.theory.piecewise_affine import Partition, partition
 
 Plane = Literal["random", "hessian"]

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.core.records import Assumption, Estimate, Sense
 from sigmascope.linalg.dense import EPS
-from sigmascope.probes import Subject
-from sigmascope.records import Assumption, Estimate, Sense
+from sigmascope.models import Subject
 from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.le2022.conservation.invariants import SOURCE, Tensors
 from sigmascope.theory.le2022.ranks import PRINTED, SHARP, InnerLayer, RankOneBound, rank_one_bound

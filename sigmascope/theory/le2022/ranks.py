@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate
 from sigmascope.linalg import spectral_norm
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.probes.execution import plain
-from sigmascope.probes.samples import Batch
-from sigmascope.records import Estimate
+from sigmascope.models.layers import plain
+from sigmascope.models.samples import Batch
 from sigmascope.theory.piecewise_affine import activation_patterns
 
 # ------------------------------------------------------------------------------

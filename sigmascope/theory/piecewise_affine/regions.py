@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor, nn
 
-from sigmascope.guard import Refusal
-from sigmascope.probes.execution.refusals import called
-from sigmascope.probes.execution.state import still
-from sigmascope.probes.samples import as_tensor
-from sigmascope.records.values import ByValue
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import ByValue
+from sigmascope.models.layers import called
+from sigmascope.models.samples import as_tensor
+from sigmascope.models.state import still
 from sigmascope.theory.piecewise_affine.segments import (
     CHUNK,
     ROUNDINGS,

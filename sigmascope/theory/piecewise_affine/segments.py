@@ -14,14 +14,14 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode, enable_reentrant_dispatch
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.linalg.krylov import Operator
-from sigmascope.probes import Subject
-from sigmascope.probes.execution.gradients import pushforward
-from sigmascope.probes.execution.refusals import called, explaining, require_model
-from sigmascope.probes.execution.state import duplicate, still, uses_batch_statistics
-from sigmascope.probes.execution.trace import DispatchMode
-from sigmascope.probes.samples import Batch, as_tensor, mapped, prepared, tensors
+from sigmascope.models import Subject
+from sigmascope.models.gradients import pushforward
+from sigmascope.models.layers import called, explaining, require_model
+from sigmascope.models.samples import Batch, as_tensor, mapped, prepared, tensors
+from sigmascope.models.state import duplicate, still, uses_batch_statistics
+from sigmascope.models.trace import DispatchMode
 
 # ------------------------------------------------------------------------------
 # The nodes of autograd that lie between tensors.

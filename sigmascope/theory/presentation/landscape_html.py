@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sigmascope.guard import printable
-from sigmascope.report.forms import json_form
+from sigmascope.core.guard import printable
 from sigmascope.report.pages.html import write_page
 from sigmascope.report.pages.pieces import (
     Html,
@@ -21,8 +20,9 @@ from sigmascope.report.pages.pieces import (
     plural,
     table,
 )
+from sigmascope.report.results import json_form
 from sigmascope.theory.landscape import Landscape
-from sigmascope.theory.presentation.landscapes import LAYER_NUMBERS, MATRICES, Scenery
+from sigmascope.theory.presentation.results import LAYER_NUMBERS, MATRICES, Scenery
 
 _SCRIPTS = ("words.js", "page.js", "scales.js", "landscape.js")
 _BENDS = {

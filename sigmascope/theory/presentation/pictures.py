@@ -5,7 +5,7 @@ from html import escape
 import torch
 from torch import Tensor
 
-from sigmascope.guard import Refusal, printable
+from sigmascope.core.guard import Refusal, printable
 from sigmascope.report.console import compact
 from sigmascope.theory.neuron_graph import Tree, TreeNetwork
 

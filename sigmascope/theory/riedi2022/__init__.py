@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from sigmascope.records import Check
+from sigmascope.core.records import Check
 from sigmascope.theory.bounds import Bound, OfFacts
 from sigmascope.theory.riedi2022 import random_weights
 from sigmascope.theory.riedi2022.activations import OF_ACTIVATIONS, Activation

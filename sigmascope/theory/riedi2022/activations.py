@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
-from sigmascope.records import Assumption, Estimate, Spectrum
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.bounds import ANY, SIZE, OfFacts, row
 from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio
 

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
-from sigmascope.probes import Subject
-from sigmascope.records import Assumption, Estimate, Sense, Spectrum, entrywise, largest
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Assumption, Estimate, Sense, Spectrum, entrywise, largest
+from sigmascope.models import Subject
 from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.riedi2022.intervals import SOURCE
 
@@ -66,7 +66,7 @@ def loss_curvature(MDs: Sequence[Float[Tensor, "k n"]], Z: Float[Tensor, "g q"])
         raise Refusal(
             f"`loss_curvature` needs one matrix for each of the {len(Z)} rows of `Z`, and "
             f"{LARGEST} weights at most, got {len(stack)} matrices and {n * q} weights. "
-            "For a network use `probes.Subject(...).conditioning`."
+            "For a network use `models.Subject(...).conditioning`."
         )
     Q = torch.einsum("gkn,gq->gkqn", stack, Z).reshape(-1, q * n) / math.sqrt(len(Z))
     roots = torch.linalg.svdvals(Q)

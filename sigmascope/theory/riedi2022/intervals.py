@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.core.records import Estimate, Spectrum
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.records import Estimate, Spectrum
 
 SOURCE = "Riedi et al. 2022"
 

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Assumption, Estimate, Spectrum
 from sigmascope.linalg.random_matrix import EdelmanCondition, singular_edge, symmetric_edge
-from sigmascope.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.bounds import Bound, OfFacts, row
 from sigmascope.theory.riedi2022.intervals import SOURCE, blur, exact, ratio
 

@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from sigmascope.guard import Refusal
-from sigmascope.records import Assumption, Estimate, Spectrum
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Assumption, Estimate, Spectrum
 from sigmascope.theory.bounds import OfFacts, row
 from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio
 

@@ -10,17 +10,12 @@ import torch
 from jaxtyping import Bool, Shaped
 from torch import Tensor, nn
 
-from sigmascope.guard import Refusal
-from sigmascope.probes import Subject
-from sigmascope.probes.execution.refusals import (
-    called,
-    require_finite_batch,
-    require_model,
-    require_real,
-)
-from sigmascope.probes.execution.state import alive
-from sigmascope.probes.samples import Batch, Loss, as_tensor, beside, prepared, tensors
-from sigmascope.records.values import ByValue
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import ByValue
+from sigmascope.models import Subject
+from sigmascope.models.layers import called, require_finite_batch, require_model, require_real
+from sigmascope.models.samples import Batch, Loss, as_tensor, beside, prepared, tensors
+from sigmascope.models.state import alive
 from sigmascope.theory.symmetry.scales import Frame, Passed, Shadows, Side, mixed
 from sigmascope.theory.symmetry.symbolic_run import SymbolicTrace, zero_sums
 

@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sigmascope.probes.execution.trace import DispatchMode
-from sigmascope.probes.samples import tensors
+from sigmascope.models.samples import tensors
+from sigmascope.models.trace import DispatchMode
 from sigmascope.theory.symmetry.operations import MADE, MOVES, RULES, unknown
 from sigmascope.theory.symmetry.scales import ZEROS, Shadows
 

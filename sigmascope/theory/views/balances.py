@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate, Item, Reading, Skipped, Spectrum
 from sigmascope.linalg import stable_rank
-from sigmascope.probes import Subject, Weight
-from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum
+from sigmascope.models import Subject, Weight
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.theory import le2022
 

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from sigmascope import quantities as q
-from sigmascope.guard import Refusal
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate, Item, Reading, Skipped, Spectrum
 from sigmascope.linalg import sums
-from sigmascope.probes import Subject
-from sigmascope.records import Estimate, Item, Reading, Skipped, Spectrum
+from sigmascope.models import Subject
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.theory import jacot2023
 

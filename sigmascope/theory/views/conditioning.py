@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from sigmascope import quantities as q
-from sigmascope.probes import Subject
-from sigmascope.records import Item, Reading, Skipped
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Item, Reading, Skipped
+from sigmascope.models import Subject
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.theory.landscape.conditioning import FLAT, layer_curvature
 

@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sigmascope import quantities as q
-from sigmascope.records import Estimate, Finding, Kind, Reading, Severity
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate, Finding, Kind, Reading, Severity
 from sigmascope.watching.alarms.tracks import TINY, YOUNG, Track, Tracks
 from sigmascope.watching.sinks import LOSS, OPTIMIZER, OVER, WHOLE, Column
 

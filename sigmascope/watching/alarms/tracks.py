@@ -14,7 +14,7 @@ from itertools import islice
 from statistics import median
 from typing import Literal
 
-from sigmascope.quantities import quantity
+from sigmascope.core.quantities import quantity
 from sigmascope.watching.sinks import Column
 
 # ------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from sigmascope import quantities as q
-from sigmascope.probes.execution import layers
-from sigmascope.records import Skipped
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Skipped
+from sigmascope.models.layers import layers
 from sigmascope.watching.hooks import Heard, listening, removed
 from sigmascope.watching.probes.base import TRY, Found, Layout, Probe, Sharing
 from sigmascope.watching.processes import entries, features, sharded_kind

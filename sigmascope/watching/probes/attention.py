@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
 from sigmascope.watching.hooks import hears, in_backward, made_silent, removed, silent, transformed
 from sigmascope.watching.probes.base import Found, Layout, Probe, Sharing
 from sigmascope.watching.processes import entries, is_cut, sharded_kind

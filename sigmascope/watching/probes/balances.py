@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
 from sigmascope.watching.parameters import Place
 from sigmascope.watching.probes.base import Found, Probe
 from sigmascope.watching.probes.norms import FOREACH

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sigmascope.records import Check, Reading, SiteSpectrum, Skipped
+from sigmascope.core.records import Check, Reading, SiteSpectrum, Skipped
 from sigmascope.watching.hooks import inaudible
 from sigmascope.watching.sinks import OWN, Column
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
 from sigmascope.watching.parameters import Place
 from sigmascope.watching.probes.base import Found, Probe, Sharing
 from sigmascope.watching.processes import Processes, added_up, is_partial, part, sharded_kind

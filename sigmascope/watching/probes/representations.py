@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sigmascope import quantities as q
-from sigmascope.probes.execution import layers
-from sigmascope.quantities import View
-from sigmascope.records import Estimate, Reading
+from sigmascope.core import quantities as q
+from sigmascope.core.quantities import View
+from sigmascope.core.records import Estimate, Reading
+from sigmascope.models.layers import layers
 from sigmascope.survey import profile
 from sigmascope.watching.hooks import listening, removed
 from sigmascope.watching.probes.activations import channel_of

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, NAdam, Optimizer
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate
 from sigmascope.linalg.krylov import Operator
-from sigmascope.probes import Subject
-from sigmascope.records import Estimate
+from sigmascope.models import Subject
 from sigmascope.watching.parameters import Place
 from sigmascope.watching.probes.base import Found, Probe, nothing
 from sigmascope.watching.sinks import WHOLE, Column

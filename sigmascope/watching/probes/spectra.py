@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sigmascope import quantities as q
+from sigmascope.core import quantities as q
+from sigmascope.core.records import SiteSpectrum, Skipped, Spectrum
 from sigmascope.linalg import krylov, measure, sums
 from sigmascope.linalg.spectra import Moments, spectrum
-from sigmascope.records import SiteSpectrum, Skipped, Spectrum
 from sigmascope.watching.probes.base import Found, Probe, Sharing, nothing
 from sigmascope.watching.processes import Processes, is_cut, is_sharded, part, sharded_kind
 from sigmascope.watching.sinks import OWN, Column

@@ -3,8 +3,8 @@ import contextlib
 import pytest
 import torch
 
-from sigmascope import guard
 from sigmascope.cli.options import How, hired, mapper_of, workers_for
+from sigmascope.core import guard
 from sigmascope.integrations.processes import WorkerProcesses
 from sigmascope.scanning import plan
 

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from sigmascope.cli.outputs import finish, refusing
-from sigmascope.guard import Refusal
-from sigmascope.records import Check, Verdict
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Check, Verdict
 from sigmascope.theory.presentation import Checks
 
 CHECK = Check("t", "s", "a ≤ b", "fc", None, None, "at most", (), Verdict.INAPPLICABLE)

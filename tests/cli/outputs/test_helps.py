@@ -14,8 +14,8 @@ from safetensors.torch import save_file
 
 from sigmascope.cli import COMMANDS, UNDER, app
 from sigmascope.cli.outputs import examples
+from tests.diagnosis.scripts.loops import code
 from tests.runs_made import made
-from tests.scripts.loops import code
 
 DOCS = Path(__file__).parents[3] / "docs"
 NAMES = {

@@ -5,11 +5,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sigmascope.core.records import Finding
 from sigmascope.diagnosis.cures.changes import CHANGES, SECOND, changes_for, of_network
 from sigmascope.diagnosis.programs import Program
 from sigmascope.diagnosis.programs.opened import opened
 from sigmascope.diagnosis.remedies import Inapplicable, remedy
-from sigmascope.records import Finding
 
 G = torch.Generator().manual_seed(0)
 X = torch.randn(40, 6, generator=G)

@@ -6,9 +6,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import sigmascope as ss
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.cures import Cure, cured
 from sigmascope.diagnosis.cures.trials import _worth_more
-from sigmascope.guard import Refusal
 
 G = torch.Generator().manual_seed(0)
 X = torch.randn(120, 6, generator=G)

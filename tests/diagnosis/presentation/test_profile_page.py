@@ -7,11 +7,19 @@ from pathlib import Path
 import pytest
 import torch
 
+from sigmascope.core.quantities import quantities
+from sigmascope.core.records import (
+    Estimate,
+    Finding,
+    Profile,
+    SiteSpectrum,
+    Skipped,
+    Spectrum,
+    Verdict,
+)
+from sigmascope.core.references import references
 from sigmascope.diagnosis.presentation import page
 from sigmascope.diagnosis.presentation.profile_page import POINTS, payload, pieces
-from sigmascope.quantities import quantities
-from sigmascope.records import Estimate, Finding, Profile, SiteSpectrum, Skipped, Spectrum, Verdict
-from sigmascope.references import references
 from tests.report.pages.in_browser import count, js, key, text_of
 
 

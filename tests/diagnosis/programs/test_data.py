@@ -5,8 +5,8 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from sigmascope import sources
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.programs.data import Mapped, parted, taken
-from sigmascope.guard import Refusal
 
 X, Y = torch.arange(50.0)[:, None], torch.arange(50)
 

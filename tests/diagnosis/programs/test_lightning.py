@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import sigmascope as ss
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.programs import program_of
-from sigmascope.guard import Refusal
 from tests.fingerprints import differences, fingerprint
 
 G = torch.Generator().manual_seed(0)

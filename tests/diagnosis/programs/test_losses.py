@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.programs import fitting_loss
 from sigmascope.diagnosis.programs.losses import (
     is_language,
@@ -15,7 +16,6 @@ from sigmascope.diagnosis.programs.losses import (
     tells_next,
     tokens_of,
 )
-from sigmascope.guard import Refusal
 
 OUT, IDS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.arange(6) % 3
 

@@ -9,10 +9,10 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Sampler, TensorDataset
 
 import sigmascope as ss
+from sigmascope.core.records import Reading
 from sigmascope.diagnosis.programs import Program, fitting_loss
 from sigmascope.diagnosis.programs.data import taken
 from sigmascope.diagnosis.programs.opened import last_batch_items, opened, order_items, unseen
-from sigmascope.records import Reading
 from tests.models_zoo import Net
 
 X = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.programs import recipe_of
 from sigmascope.diagnosis.programs.optimizers import unfollowed
-from sigmascope.guard import Refusal
 
 
 def network():

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import sigmascope as ss
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.programs.outputs import (
     NotAtHand,
     holding,
@@ -17,8 +18,7 @@ from sigmascope.diagnosis.programs.outputs import (
     joint_in,
     read_by,
 )
-from sigmascope.guard import Refusal
-from sigmascope.probes.samples import as_tensor
+from sigmascope.models.samples import as_tensor
 from tests.models_zoo import Net
 
 G = torch.Generator().manual_seed(0)

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 import sigmascope as ss
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.programs import Program, program_of
 from sigmascope.diagnosis.programs.opened import opened
-from sigmascope.guard import Refusal
 
 X, Y = torch.ones(40, 3), torch.zeros(40, 2)
 MODEL = nn.Linear(3, 2)

@@ -3,8 +3,8 @@
 import torch
 from torch.nn import functional as F
 
-from sigmascope import networks
 from sigmascope.diagnosis import treat
+from sigmascope.models import networks
 
 
 def network(depth=16, width=64, seed=0, **options):

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from sigmascope import diagnosis
 from sigmascope.diagnosis.remedies import BatchNormalisation, Inapplicable
 from sigmascope.diagnosis.remedies.batch_normalisation import _last_ratio, _uncentred
-from sigmascope.networks import UncentredBatchNorm
+from sigmascope.models.networks import UncentredBatchNorm
 from tests.diagnosis.remedies.networks import network
 from tests.models_zoo import Net
 

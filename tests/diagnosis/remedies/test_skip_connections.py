@@ -5,15 +5,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import networks, sources
+from sigmascope import sources
 from sigmascope.diagnosis.remedies import (
     Inapplicable,
     RescaleResidual,
     SkipConnections,
     ZeroBranches,
 )
-from sigmascope.probes.samples import prepared
-from sigmascope.probes.structure import branches
+from sigmascope.models import networks
+from sigmascope.models.samples import prepared
+from sigmascope.models.structure import branches
 from tests.models_zoo import MODELS, Net, call
 
 RESIDUAL = ["transformer-pre-norm", "vision-transformer", "small-resnet"]

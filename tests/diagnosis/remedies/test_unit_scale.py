@@ -8,8 +8,8 @@ from torch.nn import functional as F
 from sigmascope import diagnosis, sources
 from sigmascope.diagnosis.remedies import Inapplicable, QuietOutput, StandardiseInputs, UnitScale
 from sigmascope.diagnosis.treatments import pairs
-from sigmascope.probes.execution import recording
-from sigmascope.probes.samples import prepared
+from sigmascope.models.layers import recording
+from sigmascope.models.samples import prepared
 from tests.models_zoo import MODELS, Net, call
 from tests.sampling import some
 

@@ -3,11 +3,13 @@
 import torch
 from torch.nn import functional as F
 
-from sigmascope import networks, records, survey
+from sigmascope import survey
+from sigmascope.core import quantities
 from sigmascope.diagnosis import judge
+from sigmascope.models import networks
 
 
-def found(model, data, views=records.ALL):
+def found(model, data, views=quantities.ALL):
     measured = survey.profile(
         model, data.inputs, targets=data.targets, loss=F.cross_entropy, views=views
     )

@@ -13,10 +13,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import diagnosis, records, report, sources, survey
+from sigmascope import diagnosis, report, sources, survey
+from sigmascope.core import quantities, records
+from sigmascope.core.records import Kind
 from sigmascope.diagnosis import judge, rules
 from sigmascope.diagnosis.rules import KINDS, RULES, unheard
-from sigmascope.records import Kind
 from sigmascope.survey.profiling import profile_views
 from tests.diagnosis.readings import ABOVE, BELOW, diagnosed, reading
 from tests.diagnosis.rules.networks import found, mlp
@@ -215,15 +216,15 @@ def test_of_a_profile_with_holes_a_rule_is_silent_and_never_fails(options):
     data = sources.open_data("digits", samples=24)
     model = mlp(width=12, **options)
     whole = survey.profile(
-        model, data.inputs, targets=data.targets, loss=F.cross_entropy, views=records.EVERY
+        model, data.inputs, targets=data.targets, loss=F.cross_entropy, views=quantities.EVERY
     )
     named = {f.name for f in judge(whole)}
     assert {"rank-collapse", "directional-gradient-vanishing"} <= named
-    quantities = sorted({r.quantity for r in whole.readings})
+    names = sorted({r.quantity for r in whole.readings})
     drawn = random.Random(0)
     for trial in range(60):
         share = drawn.choice([0.1, 0.5, 0.9])
-        without = set(drawn.sample(quantities, drawn.randrange(1, len(quantities))))
+        without = set(drawn.sample(names, drawn.randrange(1, len(names))))
         kept = [
             r
             for r in whole.readings
@@ -266,7 +267,7 @@ def test_a_model_alone_says_what_it_lacks():
 def test_a_whole_program_lets_all_speak_that_were_asked():
     task = {"loss": F.cross_entropy, "optimizer": "adam", "epochs": 2}
     told = diagnosis.diagnose(three_classes(), (X, Y), **task)
-    on_request = set(profile_views()) - set(records.ALL)
+    on_request = set(profile_views()) - set(quantities.ALL)
     assert set(needs(told.profile)) == on_request & {rule.reads for rule in RULES}
 
 

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import sources, survey
+from sigmascope.core.records import Estimate, Reading
 from sigmascope.diagnosis import judge
 from sigmascope.diagnosis.rules.data import (
     alike_inputs,
@@ -16,7 +17,6 @@ from sigmascope.diagnosis.rules.data import (
     unscaled_inputs,
 )
 from sigmascope.diagnosis.rules.representations import lost_inputs
-from sigmascope.records import Estimate, Reading
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said, series
 from tests.diagnosis.rules.networks import found, mlp
 from tests.diagnosis.rules.test_training import runs

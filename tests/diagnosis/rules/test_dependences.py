@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope import quantities as q, survey
+from sigmascope import survey
+from sigmascope.core import quantities as q
 from sigmascope.diagnosis.rules.dependences import (
     heavy_dropout,
     mixed_samples,

@@ -3,13 +3,13 @@
 import pytest
 from torch import nn
 
+from sigmascope.core.records import Profile
 from sigmascope.diagnosis.rules.gradients import (
     adjoint_size,
     cut_weights,
     no_tangents,
     tangent_size,
 )
-from sigmascope.records import Profile
 from tests.diagnosis.readings import ABOVE, BELOW, layers, profile, reading, said, series
 from tests.diagnosis.rules.networks import found, mlp
 from tests.diagnosis.rules.test_training import runs

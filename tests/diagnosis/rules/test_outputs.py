@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
+from sigmascope.core.records import Profile
 from sigmascope.diagnosis import judge
 from sigmascope.diagnosis.rules import RULES
 from sigmascope.diagnosis.rules.outputs import (
@@ -21,7 +22,6 @@ from sigmascope.diagnosis.rules.outputs import (
     single_target,
     softmax_in_the_loss,
 )
-from sigmascope.records import Profile
 from tests.diagnosis.readings import BELOW, fact, profile as of, reading, said
 from tests.models_zoo import Net
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
+from sigmascope.core.records import Estimate, Reading, SiteSpectrum
 from sigmascope.diagnosis import judge
 from sigmascope.diagnosis.rules.data import alike_inputs
 from sigmascope.diagnosis.rules.representations import (
@@ -27,7 +28,6 @@ from sigmascope.diagnosis.rules.representations import (
     unrelated_targets,
 )
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.records import Estimate, Reading, SiteSpectrum
 from tests.diagnosis.readings import ABOVE, BELOW, ones, profile, reading, said, series
 from tests.diagnosis.rules.networks import found, mlp
 from tests.models_zoo import Net

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
+from sigmascope.core.records import Estimate, Profile, Skipped
 from sigmascope.diagnosis import judge
 from sigmascope.diagnosis.rules.sequences import (
     COUNTED,
@@ -18,7 +19,6 @@ from sigmascope.diagnosis.rules.sequences import (
     skipped_inputs,
     vanishing_through_time,
 )
-from sigmascope.records import Estimate, Profile, Skipped
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said
 from tests.diagnosis.rules.test_training import runs
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from sigmascope.core.records import Profile, Skipped
 from sigmascope.diagnosis.rules.steps import (
     failing_training,
     foreign_optimizer,
     untrained_weights,
 )
-from sigmascope.records import Profile, Skipped
 from tests.diagnosis.readings import reading, said
 
 

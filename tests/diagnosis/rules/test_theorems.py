@@ -5,9 +5,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import networks, sources, survey
+from sigmascope import sources, survey
 from sigmascope.diagnosis import judge
 from sigmascope.diagnosis.rules.theorems import overestimated_rank
+from sigmascope.models import networks
 from tests.diagnosis.readings import reading, said, series
 from tests.diagnosis.rules.networks import found
 from tests.theory.le2022.conservation.wrong_backward import Wrong

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from sigmascope.core.records import Estimate
 from sigmascope.diagnosis.rules.representations import unrelated_targets
 from sigmascope.diagnosis.rules.training import (
     few_steps,
@@ -17,7 +18,6 @@ from sigmascope.diagnosis.rules.training import (
     told_apart,
     trains,
 )
-from sigmascope.records import Estimate
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said
 
 PLANNED, OTHER, BATCH = "as planned", "other optimizer", "smaller batch"

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import networks, sources, survey
+from sigmascope import sources, survey
+from sigmascope.core.records import Layer, Profile, SiteSpectrum
 from sigmascope.diagnosis.rules.weights import (
     asymmetric_weights,
     equal_units,
@@ -18,7 +19,7 @@ from sigmascope.diagnosis.rules.weights import (
     weight_scale,
 )
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.records import Layer, Profile, SiteSpectrum
+from sigmascope.models import networks
 from tests.diagnosis.readings import ABOVE, BELOW, layers, ones, profile, reading, said, series
 from tests.diagnosis.rules.networks import found, mlp
 from tests.diagnosis.rules.test_training import runs

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sigmascope.core.guard import Budget, OverBudget, Refusal, memory
+from sigmascope.core.records import Profile
 from sigmascope.diagnosis.trainability import copies, foretold, probe
 from sigmascope.diagnosis.trainability.copies import (
     PIECE,
@@ -27,9 +29,7 @@ from sigmascope.diagnosis.trainability.copies import (
     target_share,
     thinned,
 )
-from sigmascope.guard import Budget, OverBudget, Refusal, memory
-from sigmascope.probes.samples import as_tensor, prepared
-from sigmascope.records import Profile
+from sigmascope.models.samples import as_tensor, prepared
 from tests.clocks import Clock
 from tests.models_zoo import MODELS, Net, call
 

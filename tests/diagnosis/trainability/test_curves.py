@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.trainability.curves import (
     Curve,
     EarlyTraining,
@@ -11,7 +12,6 @@ from sigmascope.diagnosis.trainability.curves import (
     shape_of,
     windows,
 )
-from sigmascope.guard import Refusal
 
 
 def curve(losses, rate=0.1, told=0.5, right=None):

@@ -8,9 +8,9 @@ import pytest
 import torch
 from hypothesis import given, settings, strategies as st
 
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.trainability import Example, ForecastModel, fit_forecasts, forecast
 from sigmascope.diagnosis.trainability.forecasts import default_model, window_of
-from sigmascope.guard import Refusal
 
 TABLE = Path(__file__).parents[3] / "benchmarks/forecasts.csv"
 HELD_OUT = 30_000  # seeds of curves that nothing was fitted to

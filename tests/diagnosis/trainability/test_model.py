@@ -14,12 +14,14 @@ from sklearn.metrics import roc_auc_score
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import diagnosis, networks, records, sources, survey
+from sigmascope import diagnosis, sources, survey
+from sigmascope.core import records
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate, Reading
 from sigmascope.diagnosis.trainability import TrainabilityModel, fit_trainability, trainability
 from sigmascope.diagnosis.trainability.model import Kept, default_model
-from sigmascope.guard import Refusal
-from sigmascope.probes.samples import as_tensor, prepared
-from sigmascope.records import Estimate, Reading
+from sigmascope.models import networks
+from sigmascope.models.samples import as_tensor, prepared
 from tests.models_zoo import MODELS, call
 from tests.sampling import some
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.trainability import ScoreModel, fit_scores
 from sigmascope.diagnosis.trainability.scores import default_model
-from sigmascope.guard import Refusal
 
 
 @given(st.floats(-8, 8))

@@ -7,10 +7,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import networks, sources
+from sigmascope import sources
+from sigmascope.core.guard import Budget, OverBudget, Refusal
 from sigmascope.diagnosis.trainability import Probing, probe
 from sigmascope.diagnosis.trainability.short_runs import LONGER, PASSES, ROUNDS
-from sigmascope.guard import Budget, OverBudget, Refusal
+from sigmascope.models import networks
 from tests.clocks import Ticking
 
 

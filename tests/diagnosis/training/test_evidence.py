@@ -7,14 +7,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sigmascope.core.guard import Budget
+from sigmascope.core.records import Reading, Skipped
 from sigmascope.diagnosis.programs import recipe_of
 from sigmascope.diagnosis.programs.outputs import NotAtHand
 from sigmascope.diagnosis.training import TrainingSamples, training_items
 from sigmascope.diagnosis.training.evidence import falling
 from sigmascope.diagnosis.training.runs import started
 from sigmascope.diagnosis.training.trials import PLANNED
-from sigmascope.guard import Budget
-from sigmascope.records import Reading, Skipped
 from tests.clocks import Ticking
 
 G = torch.Generator().manual_seed(0)

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sigmascope.core.records import Estimate
 from sigmascope.diagnosis.programs import recipe_of
 from sigmascope.diagnosis.training import TrainingSamples, training_items
 from sigmascope.diagnosis.training.runs import (
@@ -19,7 +20,6 @@ from sigmascope.diagnosis.training.runs import (
     started,
     work_of,
 )
-from sigmascope.records import Estimate
 from tests.models_zoo import Net
 
 G = torch.Generator().manual_seed(0)

@@ -4,10 +4,10 @@ import math
 
 import torch
 
+from sigmascope.core.records import Estimate
 from sigmascope.linalg.krylov import leading
 from sigmascope.linalg.random_matrix import Noise, RandomSigns, noise
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.records import Estimate
 
 
 def _normal(g, m, n):

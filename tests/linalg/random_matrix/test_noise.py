@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, strategies as st
 from zoo import MATRICES, fresh
 
+from sigmascope.core.records import Estimate
 from sigmascope.linalg.krylov import leading
 from sigmascope.linalg.random_matrix import RandomSigns, has_spikes, noise
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.records import Estimate
 from tests.linalg.random_matrix.planted import LAWS, of, planted
 
 SIZES = [(8, 8), (8, 40), (30, 30), (64, 24), (64, 64)]

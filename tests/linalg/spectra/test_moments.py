@@ -3,8 +3,8 @@ import torch
 from hypothesis import given, strategies as st
 from zoo import MATRICES, fresh
 
+from sigmascope.core.records import Spectrum
 from sigmascope.linalg.spectra import Moments, spectrum
-from sigmascope.records import Spectrum
 
 PIECES = st.lists(st.integers(1, 20), min_size=1, max_size=6)
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from zoo import MATRICES, NOT_FINITE, fresh
 
+from sigmascope.core.records import Spectrum
 from sigmascope.linalg.krylov import Operator
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.records import Spectrum
 
 ROUTES = ("auto", "gram", "free")
 

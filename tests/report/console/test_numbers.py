@@ -2,7 +2,7 @@ import math
 
 from hypothesis import given, strategies as st
 
-from sigmascope.records import Estimate
+from sigmascope.core.records import Estimate
 from sigmascope.report.console import compact, measured, risk, within
 
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from sigmascope.records import Estimate, Finding, Reading
+from sigmascope.core.records import Estimate, Finding, Reading
 from sigmascope.report.pages import pieces
 from sigmascope.report.pages.pieces import card, cards, element, joined, prose, severities
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from sigmascope.checkpoints import Stored
 from sigmascope.scanning import plan, scan
 from sigmascope.scanning.planning import Settings, quantities_named, worked_out
-from sigmascope.sources.checkpoints import Stored
 from tests.scanning.checkpoints import SMALL, stored
 
 

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from sigmascope.guard import Refusal
-from sigmascope.quantities import SCAN, in_view
+from sigmascope.checkpoints import open_checkpoint
+from sigmascope.core.guard import Refusal
+from sigmascope.core.quantities import SCAN, in_view
 from sigmascope.scanning.planning import Settings, opened, quantities_named
-from sigmascope.sources.checkpoints import open_checkpoint
 
 
 def test_everything_is_read_where_nothing_is_named():

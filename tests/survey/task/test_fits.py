@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.probes import Subject
+from sigmascope.models import Subject
 from sigmascope.survey.task import fit_of, is_endless
 from sigmascope.survey.task.fits import _end, _together_and_apart
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope import products, survey
-from sigmascope.records import Estimate, Reading
+from sigmascope import survey
+from sigmascope.core import products
+from sigmascope.core.records import Estimate, Reading
 from sigmascope.survey import profiling
 from sigmascope.survey.views.base import ProfileView
 

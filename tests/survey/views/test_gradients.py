@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import sources, survey
-from sigmascope.guard import memory
-from sigmascope.probes import Subject
+from sigmascope.core.guard import memory
+from sigmascope.models import Subject
 from sigmascope.survey.views.gradients import Gradient, OwnModes, alike, neighbour_limits
 from sigmascope.survey.views.task import target_rows
 

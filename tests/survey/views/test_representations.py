@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from sigmascope import survey
-from sigmascope.networks import mlp
+from sigmascope.models.networks import mlp
 
 
 def small():

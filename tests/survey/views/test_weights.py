@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from sigmascope import survey
-from sigmascope.networks import resnet
+from sigmascope.models.networks import resnet
 
 
 def generator():

@@ -8,7 +8,7 @@ import torch
 from hypothesis import HealthCheck, given, settings, strategies as st
 from mpmath import diag, eigsy, eye, mpf, sqrt, workdps
 
-from sigmascope.records import Verdict
+from sigmascope.core.records import Verdict
 from sigmascope.theory import riedi2022
 from tests.theory.adversary import precise
 

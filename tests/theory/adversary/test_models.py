@@ -9,10 +9,10 @@ import torch
 from hypothesis import HealthCheck, example, given, settings
 from mpmath import mp, workdps
 
-from sigmascope.guard import Refusal
-from sigmascope.probes import Subject
-from sigmascope.probes.structure import Stack
-from sigmascope.records import Verdict
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Verdict
+from sigmascope.models import Subject
+from sigmascope.models.structure import Stack
 from sigmascope.theory import OF_MODELS, check, jacot2023, le2022
 from sigmascope.theory.jacot2023.facts import singular_values
 from tests.theory.adversary import precise

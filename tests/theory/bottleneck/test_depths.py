@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from sigmascope import theory
-from sigmascope.guard import Refusal
-from sigmascope.probes import Subject
+from sigmascope.core.guard import Refusal
+from sigmascope.models import Subject
 from sigmascope.theory.bottleneck import Trained, fit_of, read_sweep, settle
 from sigmascope_experiments.jacot2023.tasks import bottleneck_task, stack
 

@@ -7,8 +7,8 @@ import torch
 from scipy.special import digamma
 
 from sigmascope import theory
-from sigmascope.guard import Refusal
-from sigmascope.records import Verdict
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Verdict
 
 
 def predict(*args, **options):

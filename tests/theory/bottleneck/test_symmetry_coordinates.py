@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from sigmascope import theory
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.theory.jacot2023 import constructions
 from tests.models_zoo import Net
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.theory.bottleneck import bottleneck
 from sigmascope_experiments.jacot2023.tasks import stack
 from tests.models_zoo import MODELS

@@ -6,7 +6,7 @@ import mpmath
 import pytest
 import torch
 
-from sigmascope.records import Estimate, Verdict
+from sigmascope.core.records import Estimate, Verdict
 from sigmascope.theory import check_chain
 from sigmascope.theory.catalogue import OF_CHAINS
 from sigmascope.theory.daneshmand2020 import (

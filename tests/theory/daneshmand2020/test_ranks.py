@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.probes import Subject
-from sigmascope.records import Estimate, Verdict
+from sigmascope.core.records import Estimate, Verdict
+from sigmascope.models import Subject
 from sigmascope.theory.daneshmand2020 import (
     GradientCollinearity,
     RankParticipation,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sigmascope.records import Estimate, Verdict
+from sigmascope.core.records import Estimate, Verdict
 
 PART = 1e-6
 

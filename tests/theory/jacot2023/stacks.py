@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import torch
 
-from sigmascope.probes.structure import Stack
-from sigmascope.records import Verdict
+from sigmascope.core.records import Verdict
+from sigmascope.models.structure import Stack
 from sigmascope.theory.jacot2023.facts import singular_values
 
 SLOPES = (0.0, 0.1, -0.6)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from sigmascope.networks import mlp
-from sigmascope.probes import Subject
-from sigmascope.records import Verdict
+from sigmascope.core.records import Verdict
+from sigmascope.models import Subject
+from sigmascope.models.networks import mlp
 from sigmascope.theory import check, jacot2023
 from tests.models_zoo import MODELS, subject_of
 from tests.theory.jacot2023.stacks import GOOD, at, faked, points

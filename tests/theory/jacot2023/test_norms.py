@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.networks import mlp
-from sigmascope.probes import Subject
-from sigmascope.probes.structure import Stack
-from sigmascope.records import Verdict
+from sigmascope.core.records import Verdict
+from sigmascope.models import Subject
+from sigmascope.models.networks import mlp
+from sigmascope.models.structure import Stack
 from sigmascope.theory import jacot2023
 from sigmascope.theory.jacot2023 import (
     JacobianCost,

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from sigmascope.records import Estimate, Verdict
+from sigmascope.core.records import Estimate, Verdict
 from sigmascope.theory import jacot2023
 from sigmascope.theory.jacot2023 import (
     RepresentationRank,

@@ -8,9 +8,9 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import networks
-from sigmascope.guard import Refusal
-from sigmascope.records import Estimate
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate
+from sigmascope.models import networks
 from sigmascope.theory import landscape
 from sigmascope.theory.landscape.conditioning import FLAT, _rate
 from tests.models_zoo import Net

@@ -3,9 +3,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.guard import Refusal
-from sigmascope.networks import mlp
-from sigmascope.probes import Subject
+from sigmascope.core.guard import Refusal
+from sigmascope.models import Subject
+from sigmascope.models.networks import mlp
 from sigmascope.theory.landscape import curvature
 
 D = torch.float64

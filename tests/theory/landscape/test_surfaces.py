@@ -3,11 +3,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import networks
-from sigmascope.guard import Refusal
-from sigmascope.networks import mlp
-from sigmascope.probes import Subject
-from sigmascope.probes.curvature import losses_at
+from sigmascope.core.guard import Refusal
+from sigmascope.models import Subject, networks
+from sigmascope.models.curvature import losses_at
+from sigmascope.models.networks import mlp
 from sigmascope.theory.landscape import input_regions, loss_line, loss_surface
 from tests.theory.landscape.test_conditioning import data, net
 

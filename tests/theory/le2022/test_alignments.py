@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings, strategies as st
 from torch import nn
 
-from sigmascope.probes import Subject
-from sigmascope.records import Verdict
+from sigmascope.core.records import Verdict
+from sigmascope.models import Subject
 from sigmascope.theory import check, le2022
 from tests.models_zoo import Net
 from tests.theory.le2022.networks import KINDS, dense, draw, unbiased

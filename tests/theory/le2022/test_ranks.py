@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.records import Estimate
+from sigmascope.core.records import Estimate
 from sigmascope.theory import le2022
 from sigmascope.theory.le2022.ranks import InnerLayer, RankOneBound
 from tests.theory.le2022.networks import draw

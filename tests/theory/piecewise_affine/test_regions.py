@@ -6,8 +6,8 @@ import torch
 from affine_zoo import NETWORKS, PIECEWISE, D, built, through
 from torch import nn
 
-from sigmascope import networks
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.models import networks
 from sigmascope.theory.piecewise_affine import (
     local_affine,
     partition,

@@ -19,8 +19,8 @@ from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.guard import Refusal
-from sigmascope.probes import Subject
+from sigmascope.core.guard import Refusal
+from sigmascope.models import Subject
 from sigmascope.theory.piecewise_affine import (
     activation_patterns,
     jacobian,

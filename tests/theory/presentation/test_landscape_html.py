@@ -5,9 +5,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from sigmascope import networks, theory
+from sigmascope import theory
 from sigmascope.cli import app
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
+from sigmascope.models import networks
 from sigmascope.report import json_form
 from sigmascope.theory import landscape
 from sigmascope.theory.presentation import Scenery

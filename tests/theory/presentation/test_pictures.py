@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ET
 import pytest
 import torch
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.theory import neuron_graph
 from sigmascope.theory.neuron_graph import Dag, Edge
 from sigmascope.theory.presentation import coordinates_picture, tree_picture

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from sigmascope.records import Verdict
+from sigmascope.core.records import Verdict
 from sigmascope.theory.riedi2022 import OF_ACTIVATIONS, Activation, checks
 from tests.theory.riedi2022.told import ACTIVATIONS, PART, gaussian, known, structured
 

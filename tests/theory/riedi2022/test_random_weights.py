@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from sigmascope import linalg
+from sigmascope.core.records import Verdict
 from sigmascope.linalg.random_matrix import TracyWidom
-from sigmascope.records import Verdict
 from sigmascope.theory.riedi2022 import Skip, checks, skip_condition_bounds
 from sigmascope.theory.riedi2022.random_weights import (
     OF_RESIDUAL_LAYERS,

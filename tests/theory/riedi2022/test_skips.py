@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from sigmascope.records import Verdict
+from sigmascope.core.records import Verdict
 from sigmascope.theory.riedi2022 import OF_SKIPS, Skip, checks, skip_condition_bounds
 from tests.theory.riedi2022.told import PART, SKIPS, gaussian, known, structured
 

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.guard import Refusal
+from sigmascope.core.guard import Refusal
 from sigmascope.theory.le2022.conservation import invariants
 from sigmascope.theory.symmetry import StepSums, StillSum, symmetries
 from tests.models_zoo import Net

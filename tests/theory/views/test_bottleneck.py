@@ -5,8 +5,9 @@ import torch
 from hypothesis import given, strategies as st
 from torch import nn
 
-from sigmascope import networks, survey
+from sigmascope import survey
 from sigmascope.diagnosis import judge
+from sigmascope.models import networks
 from sigmascope.theory import random_chains
 from sigmascope.theory.bottleneck import inner_dimension
 from sigmascope.theory.views.bottleneck import counted

@@ -3,7 +3,8 @@
 import torch
 from torch.nn import functional as F
 
-from sigmascope import networks, sources, survey
+from sigmascope import sources, survey
+from sigmascope.models import networks
 from sigmascope.theory import landscape
 
 

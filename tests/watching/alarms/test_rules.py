@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, strategies as st
 from zoo import fresh
 
-from sigmascope.quantities import quantity
+from sigmascope.core.quantities import quantity
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.alarms.rules import CALM, LATELY, RULES, UNSURE, AlarmRule, Deviation, Sign
 from sigmascope.watching.alarms.tracks import CALM as CALM_LOSSES, YOUNG, LossTrack, Tracks

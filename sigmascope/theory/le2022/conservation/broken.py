@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from sigmascope import quantities as q
-from sigmascope.records import Estimate, Finding, Kind, Reading, Verdict
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate, Finding, Kind, Reading, Verdict
 from sigmascope.theory.le2022.conservation.ledger import Drift
 
 BALANCE_BROKEN = Kind(

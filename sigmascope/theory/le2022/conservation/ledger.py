@@ -10,9 +10,8 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
-from sigmascope.guard import Closing, Refusal
-from sigmascope.records import Assumption, Estimate, Sense, Verdict
-from sigmascope.records.values import ByValue
+from sigmascope.core.guard import Closing, Refusal
+from sigmascope.core.records import Assumption, ByValue, Estimate, Sense, Verdict
 from sigmascope.theory.bounds import Bound
 from sigmascope.theory.le2022.conservation.invariants import SLACKS, SOURCE, Invariant, Tensors
 from sigmascope.theory.symmetry import StepSums, StillSum

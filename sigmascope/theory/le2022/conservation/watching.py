@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from sigmascope import quantities as q
-from sigmascope.records import Estimate, Reading
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate, Reading
 from sigmascope.theory.le2022.conservation.ledger import Drift, Ledger
 from sigmascope.theory.le2022.conservation.rates import conserved
 from sigmascope.theory.le2022.ranks import SignRecord

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Verdict
 from sigmascope.diagnosis.presentation import profile_page as profiles
-from sigmascope.guard import Refusal
-from sigmascope.records import Verdict
+from sigmascope.diagnosis.scripts import page as training_scripts
 from sigmascope.report import pages
 from sigmascope.report.pages.html import page_text, write_page
 from sigmascope.scanning import page as scans
-from sigmascope.scripts import page as training_scripts
 from sigmascope.theory.presentation import landscape_html as landscapes
 from sigmascope.watching import page as runs
 

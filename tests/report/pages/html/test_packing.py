@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from sigmascope.records import Estimate
+from sigmascope.core.records import Estimate
 from sigmascope.report.pages.html import (
     POINTS,
     STEPS,

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import torch
 from torch import nn
 
-from sigmascope.records import Verdict
+from sigmascope.core.records import Verdict
 from sigmascope.theory.le2022.conservation import broken_balances, endpoint_drifts, invariants
 
 

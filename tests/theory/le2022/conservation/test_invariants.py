@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.networks import resnet
-from sigmascope.probes.trial_gradients import trial_gradients
+from sigmascope.models.networks import resnet
+from sigmascope.models.trial_gradients import trial_gradients
 from sigmascope.theory.le2022 import conservation
 from sigmascope.theory.le2022.conservation.invariants import formula, reason
 from sigmascope.theory.symmetry import Symmetry

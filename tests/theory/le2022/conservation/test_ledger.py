@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.records import Verdict
+from sigmascope.core.records import Verdict
 from sigmascope.theory.le2022 import conservation
 from sigmascope.theory.le2022.conservation.ledger import rounding
 from tests.theory.le2022.conservation.two_layers import X, Y, balances, data, dense, network

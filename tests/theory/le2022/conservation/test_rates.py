@@ -6,10 +6,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.guard import Refusal
-from sigmascope.probes import Subject
-from sigmascope.probes.trial_gradients import trial_gradients
-from sigmascope.records import Verdict
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Verdict
+from sigmascope.models import Subject
+from sigmascope.models.trial_gradients import trial_gradients
 from sigmascope.theory.le2022 import conservation
 from sigmascope.theory.le2022.conservation import rates
 from tests.models_zoo import MODELS, Net

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.guard import Refusal
-from sigmascope.store import Run
+from sigmascope.core.guard import Refusal
+from sigmascope.core.store import Run
 from sigmascope.theory import le2022
 from sigmascope.theory.le2022 import conservation
 from sigmascope.watching import part, watch

@@ -1,0 +1,374 @@
+"""What losses of torch are given while a script trains: outputs that cannot be what the loss takes.
+
+Everything is read off the tensors of a call: their shapes and numbers, the operations that made an
+output, and what models were called with since the last backward pass.
+"""
+
+import math
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sigmascope.diagnosis.scripts.replay import OF_VALUES, Recorder, leaves_of, made_by, weights_of
+from sigmascope.diagnosis.scripts.seen import Line, LossSeen, ScriptRun
+from sigmascope.models.samples import IGNORED, tensors
+
+LOOKED = 3  # calls of one kind whose numbers are looked at
+KEPT = 16  # steps whose gradients and classes are looked at
+SORTED = 64  # batches whose classes are counted
+LARGEST = 1 << 22  # numbers of targets that are looked at
+HEAD = 1 << 16  # numbers of data that are kept, to be known again
+CALLS = 64  # of modules in a step, whose arguments are held
+WIDEST = 1 << 12  # numbers of a sample by which two are compared
+RANGES = {
+    "tanh": (-1.0, 1.0),
+    "sigmoid": (0.0, 1.0),
+    "softmax": (0.0, 1.0),
+    "relu": (0.0, math.inf),
+}
+TOGETHER = ("triplet_margin_loss", "cosine_embedding_loss")  # first arguments that are to be alike
+UNIT = 1e-2  # off a length of one
+MASKED = 1e4  # size of a score that no softmax sees
+LEAST = 8  # rows of which pairs are told
+SAME = 0.99  # of the targets, that also went in
+
+
+class Comparisons:
+    """Looks at each call of a loss of torch, and writes down what it finds.
+
+    Args:
+        run: Where it is written.
+        recorder: Which knows what is made of no data, and where shares were made.
+        place: The line of the script that is being run.
+    """
+
+    def __init__(
+        self, run: ScriptRun, recorder: Recorder, place: Callable[[], Line | None]
+    ) -> None:
+        self.run, self._recorder, self._place = run, recorder, place
+        self._of_nothing = set[Line | None]()  # places of losses whose targets are made of no data
+        # what modules were called with since the last backward pass: ids; numbers, one row a
+        # sample; and those that a copy of what trains was asked of
+        self._ids, self._inputs, self._ahead = (deque[Tensor](maxlen=CALLS) for _ in range(3))
+        # the last loss of two outputs, the weights of each, and which it was
+        self.sides: tuple[Any, tuple[set[int], set[int]], Any] | None = None
+        self._parts = dict[Any, tuple[weakref.ref[Tensor], Tensor]]()  # of larger tensors, at first
+
+    def fed(self, args: Any) -> None:
+        """A module is called by the script itself, and gradients go through."""
+        for t in tensors(args):
+            if not t.is_floating_point() and t.numel() > 1 and not t.is_complex():
+                self._ids.append(t.detach())
+            elif (rows := _rows(t)) is not None:
+                self._inputs.append(rows)
+
+    def asked(self, args: Any) -> None:
+        """A copy of what trains is called without gradients."""
+        self._ahead.extend(r for t in tensors(args) if (r := _rows(t)) is not None)
+
+    def stays(self, t: Tensor) -> None:
+        """Whether a part of a larger tensor is what it was when it was used before."""
+        base = t._base
+        if base is None or not t.is_floating_point() or base.numel() < 2 * t.numel():
+            return
+        t = _head(t.detach())
+        key = id(base), t.storage_offset(), t.shape
+        ref, was = self._parts.get(key, (None, None))
+        if ref is None or was is None or ref() is not base:
+            if len(self._parts) < KEPT:
+                self._parts[key] = weakref.ref(base), t.clone()
+        else:
+            self.run.rewritten = max(self.run.rewritten, rescaled_by(was, t))
+
+    def forget(self) -> None:
+        """Behind a backward pass."""
+        if self._ahead and self._inputs and self._recorder.ahead:
+            pairs = [(a, x) for a in self._ahead for x in self._inputs if len(a) == len(x) > 1]
+            pairs = [(a, x) for a, x in pairs if a.shape[1] <= x.shape[1]]
+            fits = [torch.equal(x[:, : a.shape[1]], a) for a, x in pairs]
+            still, of = self.run.unmoved
+            self.run.unmoved = still + any(fits), of + bool(pairs)
+        for each in (self._ids, self._inputs, self._ahead):
+            each.clear()
+
+    def compared(
+        self, name: str, args: tuple[Any, ...], named: Mapping[str, Any], found: Tensor
+    ) -> None:
+        """A loss was computed of an output with gradients and targets.
+
+        Args:
+            name: Of the loss, in `torch.nn.functional`.
+            args: It was called with; output and targets first.
+            named: It was called with.
+            found: What it gave.
+        """
+        run, out, targets, where = self.run, args[0], args[1], self._place()
+        node, shapes = made_by(out), (tuple(args[0].shape), tuple(args[1].shape))
+        if self._recorder.is_of_nothing(targets):
+            self._of_nothing.add(where)
+        few = targets.numel() <= LARGEST
+        if few and not targets.is_floating_point() and where not in self._of_nothing:
+            if len(run.classes) < SORTED:
+                run.classes.append((len(targets), len(targets.unique()), out.shape[-1]))
+            if run.steps < KEPT and name == "cross_entropy":
+                self._copied(where, out, targets)
+        run.comparisons[name, node, shapes, where] += 1
+        if found.numel() == 1 and named.get("reduction") == "sum":
+            run.summed[where] = out.numel()
+        if run.steps < KEPT:
+            found.register_hook(partial(self._directed, (name, where)))
+            same = out.shape == targets.shape and bool((out == targets).all())
+            run.identical[name, where] += name in TOGETHER and same
+            with suppress(Exception):  # not every loss is called as torch's own documentation says
+                self._weighed(name, where, args, named)
+        if run.comparisons[name, node, shapes, where] > LOOKED:  # in any phase
+            return
+        if name in ("cross_entropy", "nll_loss") and out.ndim == 2:
+            _, *places = laid = [*_laid_out(out)]
+            if math.prod(places[1:]) > 1 and places[0] == out.shape[1] != places[-1]:
+                run.scrambled[where] = (*laid,)
+        self._fit(name, node, where, out.detach(), targets.detach())
+        if name == "cross_entropy" and out.ndim == 2:
+            size = largest_score(out)
+            if size is not None and len(out) == out.shape[1]:
+                own = out.detach().diagonal()
+                alone = bool((own > (1 - UNIT) * size).all()) and not targets.is_floating_point()
+                at = torch.arange(len(out), device=targets.device)
+                self.run.selves[where] += alone and not bool((targets == at).any())
+            if size is not None:
+                run.narrow[where] = out.shape[1], max(size, run.narrow.get(where, (0, 0.0))[1])
+            if not targets.is_floating_point():
+                self._paired(where, out, targets.detach())
+        if targets.requires_grad and name not in TOGETHER:
+            common = leaves_of(out) & leaves_of(targets)
+            run.attached[name, where] += bool(common) and made_by(targets) == "AddBackward0"
+            sides = weights_of(out), weights_of(targets)
+            if not common and all(sides):
+                self.sides = weakref.ref(found), sides, (name, where)
+
+    def valued(self, name: str, found: Tensor) -> LossSeen | None:
+        """Where the value of a loss is to be kept; None where it is none."""
+        if found.numel() != 1 or not found.requires_grad:
+            return None
+        where = self._place()
+        return self.run.terms.setdefault((name, where), LossSeen(where))
+
+    def _fit(self, name: str, node: str, where: Line | None, out: Tensor, targets: Tensor) -> None:
+        """What an output cannot be, or is not: targets beyond its range, shares that are none."""
+        run = self.run
+        if name in ("nll_loss", "kl_div") and out.ndim > 1:
+            sums = out.logsumexp(1 if name == "nll_loss" else -1).abs()
+            if out.ndim == 2 and node.startswith("LogSoftmax"):
+                run.shares[where] = self._recorder.shares
+            least = run.unshared.get((name, where), math.inf)
+            run.unshared[name, where] = min(least, float(sums.median()))
+        word = node.partition("Backward")[0].lower()
+        ends = RANGES.get(word)
+        if name in OF_VALUES and ends is not None and targets.is_floating_point():
+            spread = float((targets - targets.mean()).square().mean())
+            over = float((targets - targets.clamp(*ends)).square().mean())
+            share = over / spread if spread > 0 else 0.0
+            least = run.beyond.get((word, where), math.inf)
+            run.beyond[word, where] = min(least, share)
+
+    def _directed(self, key: Any, gradient: Tensor) -> None:
+        """A backward pass comes through a loss of torch, to make it smaller or larger."""
+        up, of = self.run.reversed.get(key, (0, 0))
+        self.run.reversed[key] = up + bool(gradient.sum() < 0), of + 1
+
+    def _weighed(self, name: str, where: Line | None, args: Any, named: Mapping[str, Any]) -> None:
+        """Weights of classes, and how many samples of each class there were."""
+        targets = args[1]
+        if name in ("cross_entropy", "nll_loss") and not targets.is_floating_point():
+            weight = named.get("weight", args[2] if len(args) > 2 else None)
+            if isinstance(weight, Tensor):
+                counts = torch.bincount(targets[targets >= 0].flatten(), minlength=len(weight))
+                self._count(where, weight.tolist(), counts[: len(weight)].tolist())
+        weight = named.get("pos_weight")
+        if isinstance(weight, Tensor) and weight.numel() == 1:
+            yes = int((targets > 0.5).sum())
+            self._count(where, [1.0, float(weight)], [targets.numel() - yes, yes])
+
+    def _count(self, where: Line | None, weights: list[float], counts: list[int]) -> None:
+        seen = self.run.weighted.setdefault(where, (weights, [0] * len(weights)))
+        seen[1][:] = [a + b for a, b in zip(seen[1], counts, strict=True)]
+
+    def _copied(self, where: Line | None, out: Tensor, targets: Tensor) -> None:
+        """Whether a decoder that is called place by place is given there what it is to put out."""
+        wanted = targets.flatten()
+        columns = [t for t in self._ids if t.ndim == 1]
+        rows = len(columns[-1]) if columns else 1
+        places, odd = divmod(len(wanted), rows)
+        if odd or places < 2 or len(columns) < places or out.ndim != 2:
+            return
+        last = columns[-places:]
+        if any(len(t) != rows for t in last):
+            return
+        counted = wanted != IGNORED
+        alike = (torch.stack(last, 1).flatten() == wanted)[counted].double().mean()
+        self.run.copied[where] += bool(alike >= SAME) and len(wanted.unique()) > 2
+
+    def _paired(self, where: Line | None, out: Tensor, targets: Tensor) -> None:
+        """Whether what is told to belong together is no nearer than what is not."""
+        m = len(out)
+        square = out.shape[1] == m and m >= LEAST and m % 2 == 0
+        if not square or len(targets.unique()) != m or where in self.run.pairs:
+            return
+        at = torch.arange(m, device=targets.device)
+        if bool((targets == at).any()):  # of two sides that have nothing to do with one another
+            return
+        others = {m // 2: (at + m // 2) % m, 1: at ^ 1}
+        measures = [out.detach().double()]
+        same = [x for x in self._inputs if x.shape[1] == self._inputs[-1].shape[1]]
+        x = torch.cat(same)[-m:].double() if same else out.new_zeros(0)
+        if len(x) == m:
+            measures.append(-torch.cdist(x, x))
+        found = [
+            (*max((_nearer(near, other), k) for k, other in others.items()), _nearer(near, targets))
+            for near in measures
+        ]
+        self.run.pairs[where] = max(found)
+
+
+def _nearer(near: Tensor, other: Tensor) -> float:
+    """How much nearer than others one other of each row is, in standard errors.
+
+    Args:
+        near: `[m, m]`, the larger the nearer.
+        other: Which one of each row.
+    """
+    m = len(near)
+    seen = (near.abs() < MASKED) & ~torch.eye(m, dtype=torch.bool, device=near.device)
+    count = seen.sum(1).clamp_min(2)
+    mean = (near * seen).nan_to_num().sum(1) / count
+    spread = (((near - mean[:, None]) * seen).nan_to_num().square().sum(1) / (count - 1)).sqrt()
+    own = near[torch.arange(m, device=near.device), other]
+    return float(((own - mean) / spread.clamp_min(1e-12)).mean() * math.sqrt(m))
+
+
+def _rows(t: Tensor) -> Tensor | None:
+    """Data as one row a sample; None if it is none, or large."""
+    plain = t.is_floating_point() and t.layout == torch.strided and not t.requires_grad
+    if not plain or t.ndim < 2 or not len(t) or t[0].numel() > WIDEST:
+        return None
+    return t.detach().reshape(len(t), -1)
+
+
+def _is_scaled(was: Tensor, now: Tensor) -> bool:
+    """Whether numbers are what they were, shifted and scaled, as by one more normalisation."""
+    a, b = (x.flatten() - x.mean() for x in (was, now))
+    return float((a @ b) / (a.norm() * b.norm()).clamp_min(1e-300)) > 1 - 1e-4
+
+
+def largest_score(out: Tensor) -> float | None:
+    """How large scores can be that are products of vectors of length one, times a number.
+
+    Args:
+        out: `[n, k]`, with its graph.
+
+    Returns:
+        The size that none of them is beyond, whatever the weights that the vectors come from;
+        None if they are no such products.
+    """
+    with suppress(Exception):  # what is saved in a graph may have been written to, or be gone
+        node = out.grad_fn
+        while node is not None and node.name().startswith(("Div", "Mul", "MaskedFill", "Where")):
+            node = next((n for n, _ in node.next_functions if n is not None), None)
+        if node is None or node.name() != "MmBackward0":
+            return None
+        a: Tensor | None = node._saved_self  # pyright: ignore[reportAttributeAccessIssue]
+        b: Tensor | None = node._saved_mat2  # pyright: ignore[reportAttributeAccessIssue]
+        if a is None or b is None:
+            return None
+        lengths = torch.cat([a.detach().norm(dim=1), b.detach().norm(dim=0)])
+        if bool((lengths - 1).abs().max() > UNIT):
+            return None
+        cosines, scores = a.detach() @ b.detach(), out.detach()
+        seen = scores.abs() < MASKED
+        return float(scores[seen].norm() / cosines[seen].norm())
+    return None
+
+
+def _laid_out(out: Tensor) -> tuple[int, ...]:
+    """The shape that rows had before they were laid out as such, by `view` or `reshape`."""
+    node = out.grad_fn
+    while node is not None and node.name().startswith(("LogSoftmax", "ToCopy")):
+        node = node.next_functions[0][0]
+    laid = node is not None and node.name() in ("ViewBackward0", "UnsafeViewBackward0")
+    return tuple(map(int, getattr(node, "_saved_self_sym_sizes", ()))) if laid else (len(out),)
+
+
+def unchanged_share(args: Any, out: Any) -> float:
+    """Share of the columns of what goes in that come out as they were, to the last bit.
+
+    Args:
+        args: What a module was called with.
+        out: What it gave.
+    """
+    x, y = (next(tensors(side), None) for side in (args, out))
+    if x is None or y is None or x.shape != y.shape or x.ndim != 2 or len(x) < 8:
+        return 0.0
+    if x.requires_grad or not x.is_floating_point():
+        return 0.0
+    still = (x == y.detach()).all(0) & (x != x[:1]).any(0)
+    return float(still.double().mean())
+
+
+def stored_in(data: Any, depth: int = 3) -> list[Tensor]:
+    """Numbers that a data set holds, as they lie in memory; of many the first ones.
+
+    Args:
+        data: A data set, or one around others.
+        depth: How many of these are gone through.
+    """
+    found = list[Tensor]()
+    for value in vars(data).values() if hasattr(data, "__dict__") else ():
+        if isinstance(value, Tensor):
+            found.append(value.detach())
+        elif type(value).__module__ == "numpy" and getattr(value, "ndim", 0):
+            with suppress(TypeError, ValueError):  # of objects, or turned round
+                found.append(torch.from_numpy(value))
+        elif depth and isinstance(value, torch.utils.data.Dataset):
+            found += stored_in(value, depth - 1)
+    return [_head(t) for t in found if t.is_floating_point() and t.ndim and t.numel() > 1]
+
+
+def _head(t: Tensor) -> Tensor:
+    """The first samples."""
+    return t[: max(1, HEAD // max(t[:1].numel(), 1))]
+
+
+def rescaled_by(was: Tensor, now: Tensor) -> float:
+    """How far samples are changed over their size, where most are shifted and scaled alone.
+
+    Args:
+        was: Before, one row a sample.
+        now: Behind.
+
+    Returns:
+        0 where they are the same, or are others.
+    """
+    if was.shape != now.shape or torch.equal(was, now):
+        return 0.0
+    changed = (was != now).reshape(len(was), -1).any(1)
+    a, b = was[changed].double(), now[changed].double()
+    if 2 * len(a) < len(was) or not _is_scaled(a, b):
+        return 0.0
+    return float((b - a).norm() / a.norm().clamp_min(1e-12))
+
+
+def is_edges(t: Tensor) -> bool:
+    """Whether it may be the edges of a graph: where each begins, and where it ends."""
+    return t.dtype == torch.long and t.ndim == 2 and len(t) == 2 < t.shape[1]
+
+
+def is_copy(one: nn.Module, other: nn.Module) -> bool:
+    """Whether one module is a copy of another, as far as class and shapes tell."""
+    shapes = lambda m: [p.shape for p in m.parameters()]
+    return one is not other and type(one) is type(other) and shapes(one) == shapes(other)

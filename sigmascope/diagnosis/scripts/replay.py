@@ -1,0 +1,1308 @@
+"""A step of a script, from its batch to its loss, recorded so that it can be computed again.
+
+What a script computes itself, outside of modules with parameters, is heard by a function mode of
+torch; a call of such a module is heard as one. From the loss of a backward pass one goes back along
+what was heard, to the calls of modules and to the tensors that came from the batch. What lies
+before or between calls of modules is the model; what lies behind them is the loss. So a loss that
+is written out, of two outputs, of several modules or of a module called twice is a program like
+another: a model, a batch, and a function of output and targets.
+
+The invariant: the loss computed again from what the modules gave is the loss that was, to rounding;
+where it is not, there is no step. Nothing is heard inside of modules, where a function mode would
+turn fast paths of torch off or be compiled, nor at all once a function is compiled.
+"""
+
+import inspect
+import math
+import sys
+import weakref
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
+
+from sigmascope.core.guard import Refusal, random_states
+from sigmascope.diagnosis import Program
+from sigmascope.diagnosis.programs import fitting_loss
+from sigmascope.diagnosis.programs.data import rows_of, together
+from sigmascope.models.layers import called
+from sigmascope.models.samples import mapped, tensors
+from sigmascope.models.state import still
+
+# which compute things of their own
+OWN = {str(Path(__file__).with_name(f"{name}.py")) for name in ("observer", "comparisons")}
+BEFORE = 64  # calls that are kept before a module is called: what is made of the batch
+BEHIND = 1 << 14  # calls behind it, beyond which a step is not recorded
+SMALL = 1 << 20  # numbers of a tensor that is kept before a module is called
+CALLS = 64  # of modules in a step, beyond which it is no batch
+LEAST = 16  # samples of which something is said
+ALIKE = 1e-4  # relative difference of a loss that is computed again
+LARGEST = 1 << 26  # numbers that are held at once, beyond which a step is not recorded
+DRAWN = frozenset({
+    "rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "randperm", "random",
+    "normal", "uniform", "bernoulli", "multinomial", "poisson", "exponential", "geometric",
+    "cauchy", "log_normal", "rrelu", "gumbel_softmax", "dropout", "dropout1d", "dropout2d",
+    "dropout3d", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
+})  # fmt: skip
+OF_NOTHING = frozenset({
+    "arange", "empty", "eye", "full", "linspace", "logspace", "ones", "tril_indices",
+    "triu_indices", "zeros",
+})  # fmt: skip
+MADE = OF_NOTHING | {"tensor", "as_tensor", "asarray", "rand", "randn", "randint", "randperm"}
+# those whose numbers depend on nothing else; two draws are hardly ever alike
+SOURCES = frozenset({
+    "rand", "randn", "rand_like", "randn_like", "randperm", "randint", "uniform", "normal",
+    "exponential", "log_normal", "cauchy",
+})  # fmt: skip
+FIRST, FEW_OF_EACH = 64, 8  # numbers by which a batch is known again, of one dimension or more
+ENOUGH = 8  # numbers of a draw, that do not come again by chance
+# what leads out of the graph; `normal` draws of what it is given, and gives nothing back to it
+CUTS = frozenset(("detach", "data", "item", "numpy", "tolist", "normal"))
+MAXIMA = ("max", "amax", "gather")  # of values of actions, as of a step that lies ahead
+WALKS = 3  # graphs that are followed from one place
+NODES = 20_000  # of a graph, at which one stops
+SHAPED = ("view", "reshape")
+INDEXED = ("getitem", "gather", "index_select", "take", "embedding")
+SAMPLES = 128  # that a diagnosis takes
+LOSSES = (
+    "cross_entropy",
+    "nll_loss",
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "kl_div",
+    "triplet_margin_loss",
+    "cosine_embedding_loss",
+    "hinge_embedding_loss",
+    "gaussian_nll_loss",
+    "poisson_nll_loss",
+)
+OF_VALUES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")  # not of probabilities
+LAID_OUT = (  # operations that lay numbers out otherwise
+    "Squeeze",
+    "View",
+    "Unsqueeze",
+    "UnsafeView",
+    "Reshape",
+    "Alias",
+    "ToCopy",
+    "Clone",
+    "Select",
+    "Slice",
+)
+ELEMENTWISE = ("sub", "add", "mul", "div", "pow", "subtract", "multiply", "divide", "true_divide")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a tensor stands among those of a step."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepCall:
+    """One function of torch, or one module, that was called with what stands in slots.
+
+    Attributes:
+        function: Of torch; None for a module.
+        root: Which module of the step; None for a function.
+        args: With slots in the place of tensors.
+        named: The same.
+        out: Slots of the tensors that came out, in their order.
+        inner: Whether a module is called with what comes of it.
+        cast: Device and precision of the automatic casting that it was called under, if any.
+    """
+
+    function: Callable[..., Any] | None
+    root: int | None
+    args: tuple[Any, ...]
+    named: Mapping[str, Any]
+    out: tuple[int, ...]
+    inner: bool
+    cast: tuple[str, torch.dtype] | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the function, without underscores."""
+        return _name(self.function) if self.function else ""
+
+    @property
+    def read(self) -> Iterator[int]:
+        """Slots of what it is called with."""
+        return _slots((self.args, self.named))
+
+    def again(self, held: dict[int, Any], modules: Sequence[nn.Module]) -> Any:
+        """The same with what is held now, which then holds what came out."""
+        args, named = (_filled(part, held) for part in (self.args, self.named))
+        if self.root is not None:
+            found = modules[self.root](*args, **named)
+        elif self.name == "setitem":
+            found = args[0].clone()
+            found[args[1]] = args[2]
+        else:
+            found = self._computed(args, named)
+        for slot, value in zip(self.out, tensors(found), strict=True):
+            held[slot] = value
+        return found
+
+    def _computed(self, args: Any, named: Any) -> Any:
+        assert self.function is not None
+        if self.name in INDEXED and any(t.device.type != "cpu" for t in tensors((args, named))):
+            require_within(self.function, args, named)
+        cast = nullcontext() if self.cast is None else torch.autocast(self.cast[0], self.cast[1])
+        with cast:
+            if self.name not in SHAPED:
+                return self.function(*args, **named)
+            try:
+                return self.function(*args, **named)
+            except RuntimeError:  # sizes of another batch were written into it
+                sizes = args[1] if isinstance(args[1], tuple | list) else args[1:]
+                return args[0].reshape(-1, *sizes[1:])
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Step:
+    """From the batch to the loss.
+
+    Attributes:
+        calls: In their order.
+        modules: Copies of those that are called, as they were before the first step.
+        consts: What is neither of the batch nor computed, by slot.
+        batches: Tensors of the batch, by slot; one mapping for each batch that was seen.
+        loss: Slot of the loss.
+        rows: Samples of a batch.
+        form: By which it is known again: what was called, with which shapes.
+        inside: The loss of torch that its module computed itself.
+    """
+
+    calls: tuple[StepCall, ...]
+    modules: tuple[nn.Module, ...]
+    consts: dict[int, Any]
+    batches: list[dict[int, Tensor]]
+    loss: int
+    rows: int
+    form: tuple[Any, ...] = ()
+    inside: "Inside | None" = None
+
+    @property
+    def model_calls(self) -> tuple[StepCall, ...]:
+        """Calls of modules, and what is computed for them."""
+        return tuple(c for c in self.calls if c.root is not None or c.inner)
+
+    @property
+    def loss_calls(self) -> tuple[StepCall, ...]:
+        """What is computed behind the last module that each of them needs."""
+        return tuple(c for c in self.calls if c.root is None and not c.inner)
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Slots of the batch that the model reads."""
+        return self._read(self.model_calls)
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        """Slots of the batch that the loss reads."""
+        return self._read(self.loss_calls)
+
+    def _read(self, calls: Sequence[StepCall]) -> tuple[int, ...]:
+        slots = (s for c in calls for s in c.read)
+        return tuple(dict.fromkeys(s for s in slots if s in self.batches[0]))
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Slots of what the loss reads of the model."""
+        made = {s for c in self.model_calls for s in c.out}
+        read = [s for c in self.loss_calls for s in c.read]
+        return tuple(dict.fromkeys(s for s in (*read, self.loss) if s in made))
+
+    @property
+    def single(self) -> StepCall | None:
+        """The one call of the one module that is called with tensors of the batch as they are.
+
+        With tensors in their order, or by their names; numbers that go beside names are left out.
+        """
+        calls = self.model_calls
+        if len(calls) != 1:
+            return None
+        call, batch = calls[0], self.batches[0]
+        own = lambda part: isinstance(part, Slot) and part.index in batch
+        spare = lambda part: (
+            part is None
+            or (isinstance(part, Slot) and getattr(self.consts.get(part.index), "ndim", 1) == 0)
+        )
+        in_order = bool(call.args) and not call.named and all(map(own, call.args))
+        by_name = not call.args and any(map(own, call.named.values()))
+        by_name = by_name and all(own(p) or spare(p) for p in call.named.values())
+        return call if in_order or by_name else None
+
+    def given(self, batch: Mapping[int, Tensor]) -> Any:
+        """What `model()` is called with, of a batch."""
+        single = self.single
+        if single is not None and not single.args:
+            named = {k: p.index for k, p in single.named.items() if isinstance(p, Slot)}
+            return {k: batch[s] for k, s in named.items() if s in batch}
+        slots = self.inputs if single is None else [p.index for p in single.args]
+        found = tuple(batch[s] for s in slots)
+        return found[0] if len(found) == 1 else found
+
+    def wanted(self, batch: Mapping[int, Tensor]) -> Any:
+        """What `lost` takes beside an output, of a batch; None where it takes nothing."""
+        found = tuple(batch[s] for s in self.targets)
+        return found[0] if len(found) == 1 else found or None
+
+    def model(self) -> nn.Module:
+        """The module that is called, or all of them and what is between them as one."""
+        single = self.single
+        return self.modules[0] if single is not None else Steps(self)
+
+    def read_of(self, output: Any) -> tuple[Tensor, ...]:
+        """What the loss reads of an output of `model()`."""
+        if self.single is None:
+            return tuple(tensors(output))
+        held = dict(zip(self.single.out, tensors(output), strict=True))
+        return tuple(held[s] for s in self.outputs)
+
+    def lost(self, output: Any, targets: Any) -> Tensor:
+        """The loss of an output of the model.
+
+        Args:
+            output: Of `model()`.
+            targets: Tensors of the batch that the loss reads; one that is alone is no tuple.
+        """
+        held = dict(self.consts)
+        slots = self.single.out if self.single is not None else self.outputs
+        held.update(zip(slots, tensors(output), strict=True))
+        given = (targets,) if isinstance(targets, Tensor) else tuple(targets or ())
+        held.update(zip(self.targets, given, strict=True))
+        for call in self.loss_calls:
+            call.again(held, ())
+        return held[self.loss]
+
+
+class Steps(nn.Module):
+    """Several modules, and what a script computes between them, as one."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__()
+        self.step = step
+        self.names = []
+        for module in step.modules:
+            word = type(module).__name__.lower()
+            name = word if word not in self.names else f"{word}_{len(self.names)}"
+            self.add_module(name, module)
+            self.names.append(name)
+
+    def forward(self, *given: Tensor) -> Any:
+        """What the loss reads, of the tensors of the batch that modules read."""
+        step = self.step
+        held = {**step.consts, **dict(zip(step.inputs, given, strict=True))}
+        modules = [getattr(self, name) for name in self.names]
+        for call in step.model_calls:
+            call.again(held, modules)
+        found = tuple(held[s] for s in step.outputs)
+        return found[0] if len(found) == 1 else found
+
+
+@dataclass(slots=True, eq=False)
+class _Heard:
+    function: Callable[..., Any] | None
+    module: nn.Module | None
+    args: tuple[Any, ...]
+    named: Mapping[str, Any]
+    out: Any
+    cast: tuple[str, torch.dtype] | None = None
+
+    @property
+    def given(self) -> list[Tensor]:
+        """Tensors that it was called with."""
+        return [*tensors((self.args, self.named))]
+
+
+@dataclass(slots=True)
+class GraphCut:
+    """A place at which tensors are taken out of the graph.
+
+    Attributes:
+        how: The function that does it.
+        count: How often.
+        largest: Numbers of the largest of them.
+        behind: Parameters that lead to them, by identity.
+        fed: How often a module that led to one of them was called with it.
+        across: How often another module was, or with what is made of one of them.
+        carried: How often it was of what a module gave before the last backward pass.
+        lost: How often a loss was made of it by no module, and of nothing else that leads there.
+        out: The last ones.
+        less: The last one that is a difference, and the node of what was taken away in it.
+    """
+
+    how: str
+    count: int = 0
+    largest: int = 0
+    behind: set[int] = field(default_factory=set)
+    fed: int = 0
+    across: int = 0
+    carried: int = 0
+    lost: int = 0
+    out: list[weakref.ref[Tensor]] = field(default_factory=list)
+    less: tuple[weakref.ref[Tensor] | None, Any] = (None, None)
+
+
+class Recorder(TorchFunctionMode):
+    """Hears what a script computes outside of its modules, until a backward pass asks for it.
+
+    Args:
+        place: The line of the script that is being run.
+
+    Attributes:
+        spreads: Operations that spread an output over targets of another rank, and these over it:
+            name, both shapes, place; how often.
+        unheard: Why the last step that was asked for could not be told.
+        cuts: What is taken out of the graph, by place, while one looks for that.
+        attached: Differences of an output and of a sum that is made of the same weights, by
+            function and place; how often.
+        turned: How often weighted log probabilities were such that the loss rises with them, by
+            place; and how often there were any.
+        bootstraps: Where a maximum is taken of what a model gives without gradients, by identity.
+        looking: Whether one does.
+        shares: Where logarithms of shares were taken last, while one looks.
+        again: How often, from one backward pass to the next, a draw had the numbers of the one
+            before, and how often there was one, by function, place and shape.
+        scored: Whether the probability of anything was asked for, of a distribution that learns.
+        within: Whether a module with parameters is running, of which nothing else is heard.
+        ahead: Modules, by identity, of whose output without gradients and of data a sum is made, as
+            targets are that look ahead.
+        draws: How often of two draws of whole numbers alike one went into a module and the other
+            was an index alone, by the places of both.
+    """
+
+    def __init__(self, place: Callable[[], Any]) -> None:
+        self.spreads = Counter[tuple[str, tuple[int, ...], tuple[int, ...], Any]]()
+        self.unheard = ""
+        self.attached = Counter[Any]()
+        self.cuts, self.turned = dict[Any, GraphCut](), dict[Any, tuple[int, int]]()
+        self._sums = set[Any]()  # nodes of the graph that add data to what a model gives
+        # made of logarithms of probabilities, by identity, with these
+        self._scores = dict[int, tuple[Tensor, Tensor]]()
+        self.looking, self.within, self.scored = True, False, False
+        self.bootstraps = dict[int, Any]()
+        self.ahead, self.draws = set[int](), Counter[Any]()
+        self._whole: list[tuple[Any, Any, Tensor]] = []  # numbers drawn in this pass: how, where
+        self.shares: Any = None
+        self._quiet: tuple[int, list[weakref.ref[Tensor]]] = 0, []  # and what is made of it
+        self._passes = 0  # backward passes
+        self._gave = dict[int, tuple[int, weakref.ref[Tensor]]]()  # what modules gave, and when
+        self.again = dict[Any, tuple[int, int]]()
+        self._made = deque[weakref.ref[Tensor]](maxlen=ENOUGH)  # of no data, within modules too
+        self._draws = dict[Any, tuple[int, float]]()  # the pass of the last one, and its sum
+        self._place = place
+        self._heard, self._size = deque[_Heard](maxlen=BEFORE), 0
+        self._live = self._ended = False
+        self._copies: dict[int, tuple[nn.Module, nn.Module]] = {}
+
+    # --------------------------------------------------------------------------
+    # Hearing.
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        func = getattr(func, "observed", func)  # a loss that is observed is called once
+        found = func(*args, **(kwargs or {}))
+        own = sys._getframe(1).f_code.co_filename in OWN and _name(func) not in LOSSES
+        if self._ended or own:
+            return found
+        if _name(func) in OF_NOTHING and isinstance(found, Tensor):
+            self._made.append(weakref.ref(found))
+        if _name(func) in SOURCES and isinstance(found, Tensor) and found.numel() >= ENOUGH:
+            with suppress(Exception):
+                self._drawn(_name(func), found)
+                if self.looking and _name(func) == "randint":
+                    how = str((args, {k: v for k, v in (kwargs or {}).items() if k != "generator"}))
+                    self._whole.append((how, self._place(), found))
+        if not torch.is_grad_enabled():
+            if self.looking:
+                with suppress(Exception):
+                    self._look_without(_name(func), args, found)
+            return found
+        with suppress(Exception):  # nothing that is heard may stop training
+            if self.looking:
+                self._look(_name(func), args, found)
+            if not self.within:
+                named = kwargs or {}
+                if _name(func) in MADE and isinstance(found, Tensor) and "device" not in named:
+                    named = {**named, "device": found.device}  # also where the default is another
+                self._hear(_Heard(func, None, args, named, found, _cast(found)))
+        return found
+
+    def _look(self, name: str, args: Any, found: Any) -> None:
+        if name == "log_softmax":
+            self.shares = self._place()
+        if name in CUTS and isinstance(args[0], Tensor) and args[0].grad_fn is not None:
+            self._cut(name, args[0], found)
+        elif self.cuts and isinstance(found, Tensor) and not self._passes_by(name, args):
+            self._derive(args, found)
+
+    def _passes_by(self, name: str, args: Any) -> bool:
+        """Whether it is `b + (a - b).detach()`: the value of one, and the gradient of the other."""
+        if name != "add":
+            return False
+        given = [t for t in args[:2] if isinstance(t, Tensor)]
+        for place, cut in [*self.cuts.items()]:
+            ref, node = cut.less
+            if node is None or ref is None or not any(ref() is t for t in given):
+                continue
+            if any(t.grad_fn is node for t in given):
+                cut.count -= 1
+                if not cut.count:
+                    del self.cuts[place]
+                return True
+        return False
+
+    def _drawn(self, name: str, found: Tensor) -> None:
+        """Random numbers are drawn: whether they are those of the step before."""
+        shape, value = mark_of(found)
+        key = name, self._place(), shape
+        last, before = self._draws.get(key, (self._passes, math.nan))
+        if last < self._passes:
+            same, of = self.again.get(key, (0, 0))
+            self.again[key] = same + (value == before), of + 1
+        if last < self._passes or math.isnan(before):
+            self._draws[key] = self._passes, value
+
+    def is_of_nothing(self, t: Tensor) -> bool:
+        """Whether a tensor was made of no data, as the place of what belongs to a sample is.
+
+        Args:
+            t: Of which one may have heard.
+        """
+        return any(ref() is t for ref in self._made)
+
+    def quiet(self, module: nn.Module, out: Any) -> None:
+        """A model was called without gradients: what is made of its output may be a target."""
+        if isinstance(out, Tensor):
+            self._quiet = id(module), [weakref.ref(out)]
+
+    def _look_without(self, name: str, args: Any, found: Any) -> None:
+        """Something is computed while gradients are turned off, of the graph or for a target."""
+        module, made = self._quiet
+        given = [*tensors(args)]
+        if made and name in MAXIMA and made[0]() is args[0]:
+            self.bootstraps.setdefault(module, self._place())
+        if made and isinstance(found, Tensor) and any(ref() is t for ref in made for t in given):
+            beside = [t for t in given if all(ref() is not t for ref in made)]
+            if name == "add" and any(t.numel() == found.numel() > 1 for t in beside):
+                self.ahead.add(module)
+            made.append(weakref.ref(found))
+        if isinstance(found, Tensor) and found.is_floating_point():
+            of = next((t for t in tensors(args) if t.grad_fn is not None), None)
+            if of is not None:
+                self._cut("no_grad", of, found)
+            elif self.cuts:
+                self._derive(args, found)
+
+    def _cut(self, how: str, t: Tensor, found: Any) -> None:
+        """Something is taken out of the graph."""
+        place = self._place()
+        if place is None:
+            return
+        cut = self.cuts.setdefault(place, GraphCut(how))
+        cut.count += 1
+        when, ref = self._gave.get(id(t), (self._passes, None))
+        cut.carried += when < self._passes and ref is not None and ref() is t
+        cut.largest = max(cut.largest, t.numel())
+        if cut.count <= WALKS:
+            cut.behind |= weights_of(t)
+        if isinstance(found, Tensor):
+            cut.out = [*cut.out[-WALKS:], weakref.ref(found)]
+            taken = t.grad_fn if how == "detach" and t.numel() > 1 else None
+            if taken is not None and taken.name() == "SubBackward0":
+                cut.less = weakref.ref(found), taken.next_functions[1][0]
+
+    def _derive(self, args: Any, found: Tensor) -> None:
+        """What is computed of something that was taken out of the graph, but by no weight."""
+        parts = [*tensors(args)]
+        if any(t.requires_grad and t.is_leaf for t in parts):
+            return
+        given = {id(t) for t in parts}
+        for cut in self.cuts.values():
+            if any((t := ref()) is not None and id(t) in given for ref in cut.out):
+                cut.out = [*cut.out[-WALKS:], weakref.ref(found)]
+
+    def fed(self, module: nn.Module, args: Any) -> None:
+        """A module is called: whether with what it gave before, taken out of the graph."""
+        if not (self.looking and self.cuts):
+            return
+        given = {id(t) for t in tensors(args)}
+        for cut in self.cuts.values():
+            rest = [ref for ref in cut.out if (t := ref()) is not None and id(t) not in given]
+            if len(rest) == sum(ref() is not None for ref in cut.out):
+                continue
+            own = cut.behind & {id(p) for p in module.parameters()}
+            if not own:
+                cut.across += bool(cut.behind)  # else no weight leads there that could learn
+            # something else, as a state beside an output, may carry gradients of the past on
+            elif not any(own & weights_of(t) for t in tensors(args) if t.grad_fn is not None):
+                cut.fed += 1
+                cut.out = rest
+
+    def derived(self, of: Tensor, found: Tensor) -> None:
+        """A derivative was taken that has no graph itself."""
+        if self.looking and not self._ended and of.grad_fn is not None:
+            self._cut("grad", of, found)
+
+    def ends_in(self, loss: Tensor) -> None:
+        """A loss is passed back: whether a derivative without a graph is a part of it."""
+        for cut in self.cuts.values():
+            cut.lost += cut.how == "grad" and any(ref() is loss for ref in cut.out)
+        if len(self._whole) > 1:
+            self._pair()
+
+    def _pair(self) -> None:
+        """Of draws alike, which go into modules, and which are indices alone."""
+        made = {id(t): heard for heard in self._heard for t in tensors(heard.out)}
+        drawn = {id(t): (how, where, k) for k, (how, where, t) in enumerate(self._whole)}
+        left = [t for h in self._heard if h.module is not None for t in h.given]
+        fed, seen = set[Any](), set[int]()
+        while left:
+            t = left.pop()
+            if id(t) in drawn:
+                fed.add(drawn[id(t)])
+            heard = made.get(id(t))
+            if id(t) not in seen and heard is not None:
+                left += _taken(heard)[0]
+            seen.add(id(t))
+        taken = (t for h in self._heard if h.function is not None for t in _taken(h)[1])
+        indices = {drawn[id(t)] for t in taken if id(t) in drawn}
+        for how, where, _ in indices - fed:
+            for other, there, _ in fed - indices:
+                self.draws[where, there] += how == other
+
+    def sampled(self, spread: Any, found: Tensor) -> None:
+        """Something was drawn of a distribution, whose parameters take no gradient from it.
+
+        Args:
+            spread: The distribution.
+            found: What was drawn.
+        """
+        parts = (getattr(spread, name, None) for name in spread.arg_constraints)
+        of = next((t for t in parts if isinstance(t, Tensor) and t.grad_fn is not None), None)
+        if self.looking and not self._ended and of is not None:
+            self._cut("sample", of, found)
+
+    def pause(self) -> bool:
+        """Hear nothing until `resume`; whether it did hear."""
+        if not self._ended and _get_current_function_mode() is self:
+            self.__exit__(None, None, None)
+            return True
+        return False
+
+    def resume(self) -> None:
+        """Hear what follows, at first or again."""
+        if not self._ended:
+            self.__enter__()
+
+    def end(self) -> None:
+        """Hear nothing any more."""
+        self.pause()
+        self._ended = True
+        self.forget()
+        self._copies.clear()
+
+    def forget(self) -> None:
+        """What was heard so far, as behind a backward pass."""
+        self._passes += 1
+        late = self._passes - 1
+        self._gave = {k: gave for k, gave in self._gave.items() if gave[0] >= late}
+        self._heard, self._size, self._live = deque(maxlen=BEFORE), 0, False
+        self._scores.clear()
+        self._sums.clear()
+        self._whole.clear()
+
+    def called(self, module: nn.Module, args: Any, named: Any, out: Any, *, fresh: bool) -> None:
+        """A module with parameters was called.
+
+        Args:
+            module: Which.
+            args: With what.
+            named: With what.
+            out: What it gave.
+            fresh: Whether no optimizer has stepped so far.
+        """
+        if self._ended:
+            return
+        if self.looking:
+            self._gave |= {id(t): (self._passes, weakref.ref(t)) for t in tensors(out)}
+        if fresh and id(module) not in self._copies:
+            with suppress(Exception):  # what cannot be copied is not looked at, which is said
+                self._copies[id(module)] = module, _plain_copy(module)
+        if not self._live:
+            self._heard, self._live = deque(self._heard, maxlen=BEHIND), True
+        self._hear(_Heard(None, module, args, named, out))
+
+    def applied(self, apply: Callable[..., Any], args: Any, found: Any) -> None:
+        """A function with a backward pass of its own was applied, outside of modules or within."""
+        if not self.within:
+            with suppress(Exception):  # nothing that is heard may stop training
+                self._hear(_Heard(apply, None, args, {}, found))
+
+    def _hear(self, heard: _Heard) -> None:
+        name = _name(heard.function) if heard.function else ""
+        if name == "setitem":
+            heard.out = heard.args[0]
+        found = [*tensors(heard.out)]
+        if name == "grad":  # which is read, as where gradients are emptied, and leads to no loss
+            return
+        if not found or (not self._live and sum(t.numel() for t in found) > SMALL):
+            return
+        self._heard.append(heard)
+        if self._live:
+            self._size += sum(t.numel() for t in found)
+            if self._size > LARGEST:
+                self.forget()
+                return
+        if self._scores and isinstance(heard.out, Tensor):
+            self._weigh(name, heard, heard.out)
+        if self._live and self.looking and name in ("sub", "subtract") and len(heard.args) > 1:
+            self._attach(heard.args[0], heard.args[1])
+        if self._live and self.looking and name == "add" and len(heard.args) > 1:
+            self._add(heard.args[0], heard.args[1], found[0])
+        if self._live and name in ELEMENTWISE and len(heard.args) > 1:
+            self._spread(name, heard.args[0], heard.args[1], found[0])
+
+    def score(self, log_prob: Tensor) -> None:
+        """What is computed next may be made of the logarithm of a probability, as policies are."""
+        self.scored = self.scored or log_prob.requires_grad
+        if not self._ended and log_prob.requires_grad:
+            self._scores[id(log_prob)] = log_prob, log_prob
+
+    def _weigh(self, name: str, heard: _Heard, found: Tensor) -> None:
+        """Log probabilities that are weighted, and whether the loss falls as they rise."""
+        given = heard.given
+        mine = [t for t in given if id(t) in self._scores]
+        if not mine or not found.requires_grad:
+            return
+        _, score = self._scores[id(mine[0])]
+        self._scores[id(found)] = found, score
+        beside = [t for t in given if not t.requires_grad and t.numel() == mine[0].numel() > 1]
+        if name == "mul" and beside and score.numel() == beside[0].numel():
+            place, weights = self._place(), beside[0].detach().flatten()
+            score.register_hook(lambda g: self._turn(place, bool(g.flatten() @ weights.to(g) > 0)))
+        elif name == "mul" and beside:  # of several that were put together
+            place = self._place()
+            found.register_hook(lambda g: self._turn(place, bool(g.sum() > 0)))
+
+    def _turn(self, place: Any, down: bool) -> None:
+        turned, of = self.turned.get(place, (0, 0))
+        self.turned[place] = turned + down, of + 1
+
+    def _attach(self, a: Any, b: Any) -> None:
+        """A difference of an output and a sum, both with gradients, of the same weights."""
+        if not all(isinstance(t, Tensor) and t.requires_grad and t.numel() > 1 for t in (a, b)):
+            return
+        sums = [t.grad_fn in self._sums for t in (a, b)]
+        if a.shape == b.shape and sums.count(True) == 1 and weights_of(a) & weights_of(b):
+            self.attached["sub", self._place()] += 1
+
+    def _add(self, a: Any, b: Any, found: Tensor) -> None:
+        """A sum of data and of what the model gives, as targets are that look ahead."""
+        both = all(isinstance(t, Tensor) and t.numel() > 1 for t in (a, b))
+        if both and a.requires_grad != b.requires_grad:
+            self._sums.add(found.grad_fn)
+
+    def _spread(self, name: str, a: Any, b: Any, out: Tensor) -> None:
+        """An output that is spread over targets of another rank, and they over it."""
+        if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
+            return
+        alone = a.requires_grad != b.requires_grad and a.ndim != b.ndim
+        if alone and out.numel() > max(a.numel(), b.numel()) and min(a.numel(), b.numel()) > 1:
+            mine, other = (a, b) if a.requires_grad else (b, a)
+            self.spreads[name, tuple(mine.shape), tuple(other.shape), self._place()] += 1
+
+    # --------------------------------------------------------------------------
+    # A step of what was heard.
+
+    def step(self, loss: Tensor) -> Step | None:
+        """What led to a loss; None where that cannot be told."""
+        try:
+            if not self._live:
+                raise _Untold("no module with parameters was called for it, or too much was held")
+            if len(self._heard) == BEHIND:
+                raise _Untold(f"more than {BEHIND} operations lead to it")
+            return _Slicing([*self._heard], self._copies).step(loss)
+        except _Untold as reason:
+            self.unheard = str(reason)
+            return None
+
+
+def _plain_copy(module: nn.Module) -> nn.Module:
+    """A copy, of which no part is compiled, and that no other process has a part of."""
+    if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
+        module = module.module
+    made = deepcopy(getattr(module, "_orig_mod", module))
+    for part in [*made.modules()]:
+        part._compiled_call_impl = None
+        for name, child in part.named_children():
+            part.add_module(name, getattr(child, "_orig_mod", child))
+    return made
+
+
+class _Untold(Exception):
+    """Something on the way to the loss was not heard."""
+
+
+@dataclass(slots=True, eq=False)
+class _Slicing:
+    """Goes back from a loss along what was heard."""
+
+    heard: list[_Heard]
+    copies: Mapping[int, tuple[nn.Module, nn.Module]]
+    made: dict[int, list[int]] = field(default_factory=dict)  # by tensor: which calls gave it
+    slots: dict[tuple[int, int], int] = field(default_factory=dict)  # by tensor and call
+    needed: set[int] = field(default_factory=set)
+    read: list[bool] = field(default_factory=list)  # which calls are made of the batch, at last
+    batch: dict[int, Tensor] = field(default_factory=dict)
+    consts: dict[int, Any] = field(default_factory=dict)
+    values: dict[int, Tensor] = field(default_factory=dict)  # of what calls gave
+    rows: int = 0
+
+    def step(self, loss: Tensor) -> Step:
+        self.rows = self._rows()
+        for k, heard in enumerate(self.heard):
+            given = heard.given
+            before = (self._last(t, k) for t in given)
+            read = any(map(self._is_of_batch, given)) or any(self.read[j] for j in before if j >= 0)
+            self.read.append(read)
+            for t in tensors(heard.out):
+                self.made.setdefault(id(t), []).append(k)
+        end = self._slot(loss, len(self.heard))
+        for k in reversed(range(len(self.heard))):
+            if k in self.needed:
+                for t in self.heard[k].given:
+                    self._slot(t, k)
+        self._gather()
+        self._derive()
+        order = sorted(self.needed)
+        roots = [m for k in order if (m := self.heard[k].module) is not None]
+        modules = [*{id(m): m for m in roots}.values()]
+        if not modules:
+            raise _Untold("no module with parameters leads to it")
+        if len(roots) > CALLS:
+            raise _Untold(f"modules are called {len(roots)} times for one backward pass")
+        if any(id(m) not in self.copies for m in modules):
+            raise _Untold("a module that leads to it was not copied before the first step")
+        inner = self._inner(order)
+        calls = [self._call(k, modules, k in inner) for k in order]
+        copies = tuple(self.copies[id(m)][1] for m in modules)
+        found = Step(tuple(calls), copies, self.consts, [self.batch], end, self.rows)
+        index = {id(m): i for i, m in enumerate(modules)}
+        found.form = tuple(
+            (c.name, index.get(id(self.heard[k].module)), c.out)
+            for k, c in zip(order, calls, strict=True)
+        ) + tuple((s, tuple(t.shape), t.dtype) for s, t in self.batch.items())
+        self._require_alike(found, loss)
+        return found
+
+    def _rows(self) -> int:
+        for heard in self.heard:
+            if heard.module is not None:
+                first = next(iter(heard.given), None)
+                if first is not None and first.ndim == 1 and first.is_floating_point():
+                    raise _Untold("a module is called with one sample at a time")
+                if first is not None and first.ndim:
+                    return len(first)
+        raise _Untold("no module is called with a tensor of samples")
+
+    def _is_of_batch(self, t: Tensor) -> bool:
+        if t.layout != torch.strided:  # the edges of a graph are no samples
+            return False
+        return not t.requires_grad and t.ndim > 0 and len(t) == self.rows > 1
+
+    def _is_made(self, k: int) -> bool:
+        """Whether a call gave it of nothing, as `arange`, and not of Python's numbers."""
+        return k >= 0 and _name(self.heard[k].function) in OF_NOTHING and not self.heard[k].given
+
+    def _is_const(self, t: Tensor, k: int, *, drawn: bool) -> bool:
+        """Whether it is a parameter of no module, or a number that no batch has led to."""
+        if t.requires_grad:
+            return k < 0 and t.grad_fn is None
+        return k < 0 or drawn or not self.read[k]
+
+    def _last(self, t: Tensor, before: int) -> int:
+        """The last call before one that gave a tensor, which may have been written to; or -1."""
+        calls = self.made.get(id(t), [])
+        at = bisect_left(calls, before)
+        return calls[at - 1] if at else -1
+
+    def _slot(self, t: Tensor, before: int) -> int:
+        """The slot of a tensor as it is read by the call at `before`."""
+        k = self._last(t, before)
+        if (id(t), k) in self.slots:
+            return self.slots[id(t), k]
+        slot = self.slots[id(t), k] = len(self.slots)
+        drawn = k >= 0 and _name(self.heard[k].function) in DRAWN
+        if self._is_of_batch(t) and not self._is_made(k):
+            self.batch[slot] = t.detach().clone()
+        elif self._is_const(t, k, drawn=drawn):
+            self.consts[slot] = t.detach().clone()
+        elif k < 0 or drawn:
+            what = "is drawn at random" if drawn else "was computed out of hearing"
+            raise _Untold(f"something of shape {[*t.shape]} that leads to it {what}")
+        else:
+            self.needed.add(k)
+            self.values[slot] = t.detach()
+        return slot
+
+    def _gather(self) -> None:
+        """Several tensors that the loss reads, made of one of the batch, as masks of labels."""
+        order = sorted(self.needed)
+        inner = self._inner(order) | {k for k in order if self.heard[k].module is not None}
+        fed = {self._slot(t, k) for k in inner for t in self.heard[k].given}
+        own = {s: key for key, s in self.slots.items() if s in self.batch and s not in fed}
+        made = {s: key for s, key in own.items() if key[1] >= 0}
+        roots = {s: self._roots(k) for s, (_, k) in made.items() if not self._is_read(k)}
+        alone = {s: next(iter(found)) for s, found in roots.items() if len(found) == 1}
+        for root in {r for r in alone.values() if r and [*alone.values()].count(r) > 1}:
+            for slot in (s for s, r in alone.items() if r == root):
+                self.values[slot] = self.batch.pop(slot)
+                self._need(made[slot][1])
+
+    def _is_read(self, k: int) -> bool:
+        """Whether a tensor came from no call, or is samples taken from all data, or gathered."""
+        if k < 0:
+            return True
+        heard = self.heard[k]
+        if heard.function is not None and _name(heard.function) in INDEXED:
+            return not self._is_of_batch(heard.given[0])
+        return bool(heard.given) and not any(map(self._is_of_batch, heard.given))
+
+    def _roots(self, k: int) -> set[int]:
+        """Identities of the tensors of the batch that a call goes back to; 0 for others."""
+        found, seen, left = set[int](), set[int](), [k]
+        while left:
+            heard = self.heard[j := left.pop()]
+            seen.add(j)
+            if heard.module is not None or _name(heard.function) in DRAWN:
+                return {0}
+            before = [(t, self._last(t, j)) for t in heard.given]
+            left += [i for _, i in before if not self._is_read(i) and i not in seen]
+            found |= {id(t) for t, i in before if self._is_read(i) and self._is_of_batch(t)}
+        return found
+
+    def _need(self, k: int) -> None:
+        """A call, and those that it goes back to."""
+        left = [k]
+        while left:
+            self.needed.add(j := left.pop())
+            for t in self.heard[j].given:
+                i = self._last(t, j)
+                if self._is_read(i):
+                    self._slot(t, j)
+                elif i not in self.needed:
+                    slot = self.slots.setdefault((id(t), i), len(self.slots))
+                    self.values[slot] = t.detach()
+                    left.append(i)
+
+    def _derive(self) -> None:
+        """What is computed of nothing but other tensors of the batch is none of it itself."""
+        of = {slot: key for key, slot in self.slots.items() if slot in self.batch}
+        for slot, (_, k) in sorted(of.items(), key=lambda pair: -pair[1][1]):
+            given = self.heard[k].given if k >= 0 else []
+            if given and all(of.get(self.slots.get((id(t), self._last(t, k)), -1)) for t in given):
+                self.values[slot] = self.batch.pop(slot)
+                self.needed.add(k)
+
+    def _inner(self, order: Sequence[int]) -> set[int]:
+        """Calls of functions that a call of a module needs."""
+        left = [k for k in order if self.heard[k].module is not None]
+        found: set[int] = set()
+        while left:
+            k = left.pop()
+            heard = self.heard[k]
+            for t in heard.given:
+                j = self._last(t, k)
+                if j in self.needed and j not in found:
+                    found.add(j)
+                    left.append(j)
+        return found
+
+    def _call(self, k: int, modules: Sequence[nn.Module], inner: bool) -> StepCall:
+        heard = self.heard[k]
+        to_slot = lambda t: Slot(self._slot(t, k))
+        args, named = (_with_slots(part, to_slot) for part in (heard.args, dict(heard.named)))
+        out = tuple(self.slots.setdefault((id(t), k), len(self.slots)) for t in tensors(heard.out))
+        root = None
+        if heard.module is not None:
+            root = next(i for i, m in enumerate(modules) if m is heard.module)
+        return StepCall(heard.function, root, args, named, out, inner, heard.cast)
+
+    def _require_alike(self, step: Step, loss: Tensor) -> None:
+        held: dict[int, Any] = {**self.values, **step.consts, **step.batches[0]}
+        with torch.no_grad():
+            try:
+                for call in step.loss_calls:
+                    call.again(held, ())
+                again = float(held[step.loss])
+            except Exception as error:  # functions of torch refuse in every way
+                raise _Untold(f"it cannot be computed again: {error}") from error
+        was = float(loss.detach())
+        if math.isfinite(was) and not math.isclose(again, was, rel_tol=ALIKE, abs_tol=1e-7):
+            raise _Untold(f"computed again it is {again:.4g}, not {was:.4g}")
+
+
+def require_within(function: Callable[..., Any], args: Any, named: Any) -> None:
+    """Refuse places that are not there, as of fewer samples than they were written for.
+
+    On a GPU they would end all that is computed there, and not this call alone.
+
+    Args:
+        function: That takes numbers of a tensor.
+        args: With what.
+        named: With what.
+
+    Raises:
+        IndexError: If one is not there.
+    """
+    small = lambda t: (  # of its shape, in the memory of one number
+        torch.empty((), dtype=t.dtype, device="cpu").expand(t.shape)
+        if t.is_floating_point()
+        else t.cpu()
+    )
+    args, named = (mapped(part, small) for part in (args, named))
+    with torch.no_grad():
+        function(*args, **named)
+
+
+def made_by(out: Tensor) -> str:
+    """The operation that made a tensor, behind those that only lay it out otherwise.
+
+    Args:
+        out: With a graph or without.
+    """
+    node = out.grad_fn
+    while node is not None and node.name().startswith(LAID_OUT) and node.next_functions:
+        node = node.next_functions[0][0]
+    return "" if node is None else node.name()
+
+
+def repeated_divisor(loss: Tensor) -> int:
+    """A whole number by which a loss was divided twice at last; 0 where there is none.
+
+    Args:
+        loss: With a graph or without.
+    """
+    known, node = set[int](), loss.grad_fn
+    while node is not None and node.name() in ("DivBackward0", "MulBackward0"):
+        sides = [getattr(node, f"_saved_{side}", None) for side in ("self", "other")]
+        factors = [
+            float(t) for t in sides if isinstance(t, Tensor) and not t.ndim and t.grad_fn is None
+        ]
+        factor = factors[-1] if factors else 0.0
+        by = factor if node.name() == "DivBackward0" else 1 / factor if factor else 0.0
+        if by < 1.5 or abs(by - round(by)) > 1e-6 * by:
+            return 0
+        if round(by) in known:
+            return round(by)
+        known.add(round(by))
+        node = node.next_functions[0][0] or node.next_functions[-1][0]
+    return 0
+
+
+def nodes_of(t: Tensor) -> set[Any]:
+    """Nodes of the graph behind a tensor, of which some thousand are followed.
+
+    Args:
+        t: With a graph or without.
+    """
+    seen, left = set[Any](), [t.grad_fn]
+    while left and len(seen) < NODES:
+        node = left.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        left += [n for n, _ in node.next_functions]
+    return seen
+
+
+def leaves_of(t: Tensor) -> set[int]:
+    """Identities of the parameters that a tensor is computed of.
+
+    Args:
+        t: With a graph or without.
+    """
+    return {id(leaf) for leaf in _leaves(t)}
+
+
+def weights_of(t: Tensor) -> set[int]:
+    """Those leaves that are weights, and no inputs by which one derives.
+
+    Args:
+        t: With a graph or without.
+    """
+    return {id(leaf) for leaf in _leaves(t) if isinstance(leaf, nn.Parameter)}
+
+
+def _leaves(t: Tensor) -> Iterator[Tensor]:
+    return (node.variable for node in nodes_of(t) if hasattr(node, "variable"))
+
+
+def mark_of(x: Tensor) -> tuple[torch.Size, float]:
+    """By which numbers in their order are known again: their first ones.
+
+    Args:
+        x: Numbers of any kind; of those that are not laid out one by one, the shape alone is known.
+    """
+    if x.layout != torch.strided or x.is_nested or x.is_quantized:
+        return x.shape, math.nan
+    first = x.detach()
+    for dim in range(x.ndim):  # nothing large is copied
+        first = first.narrow(dim, 0, min(x.shape[dim], FIRST if x.ndim == 1 else FEW_OF_EACH))
+    first = first.reshape(-1).double().cpu()
+    places = torch.arange(1.0, len(first) + 1, dtype=torch.float64, device="cpu")
+    return x.shape, float(first @ places)
+
+
+def _cast(found: Any) -> tuple[str, torch.dtype] | None:
+    """The automatic casting that is on where something was computed."""
+    device = found.device.type if isinstance(found, Tensor) else "cpu"
+    on = torch.is_autocast_enabled(device)
+    return (device, torch.get_autocast_dtype(device)) if on else None
+
+
+def _taken(heard: _Heard) -> tuple[list[Tensor], list[Tensor]]:
+    """What a call was given: tensors, and those that say which numbers of them are taken."""
+    name = _name(heard.function) if heard.function else ""
+    if name not in INDEXED:
+        return heard.given, []
+    first, rest = [*tensors(heard.args[:1])], [*tensors((heard.args[1:], heard.named))]
+    return (rest, first) if name == "embedding" else (first, rest)
+
+
+def _name(function: Any) -> str:
+    """Of a function of torch as one says it: `sub` for `__rsub__`, `view` for `view`."""
+    word = getattr(function, "__name__", "")
+    if word == "__get__":
+        word = getattr(getattr(function, "__self__", None), "__name__", word)
+    bare = word.strip("_")
+    return bare[1:] if word.startswith("__") and bare in ("rsub", "radd", "rmul", "rdiv") else bare
+
+
+def _with_slots(part: Any, to_slot: Callable[[Tensor], Slot]) -> Any:
+    return mapped(part, to_slot) if any(True for _ in tensors(part)) else part
+
+
+def _slots(part: Any) -> Iterator[int]:
+    if isinstance(part, Slot):
+        yield part.index
+    elif isinstance(part, Mapping):
+        for each in part.values():
+            yield from _slots(each)
+    elif isinstance(part, tuple | list):
+        for each in part:
+            yield from _slots(each)
+
+
+def _filled(part: Any, held: Mapping[int, Any]) -> Any:
+    if isinstance(part, Slot):
+        return held[part.index]
+    if isinstance(part, Mapping):
+        return {k: _filled(v, held) for k, v in part.items()}
+    if isinstance(part, tuple | list) and any(True for _ in _slots(part)):
+        return tuple(_filled(v, held) for v in part)
+    return part
+
+
+# ------------------------------------------------------------------------------
+# A step as a program.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inside:
+    """A loss of torch that a model computes itself.
+
+    Attributes:
+        name: In `torch.nn.functional`.
+        options: It was called with.
+        targets: It was called with.
+    """
+
+    name: str
+    options: Mapping[str, Any]
+    targets: Tensor
+
+
+def program_of_step(step: Step) -> Program:
+    """Model, batches and loss of a step, as `diagnosis` takes them.
+
+    Args:
+        step: Its modules are taken as they are.
+
+    Raises:
+        Refusal: If the step is no such program, with why.
+    """
+    first, model = step.batches[0], step.model()
+    step.batches = _distinct(step.batches)
+    if step.rows * len(step.batches) < LEAST:
+        raise Refusal(f"its batches have {step.rows * len(step.batches)} samples in all")
+    targets = step.wanted(first)
+    loss, whole = _named_loss(step), True
+    with still(model), torch.no_grad(), random_states():
+        model.eval()
+        output = called(model, step.given(first))
+        alone = all(t.ndim == 0 for t in step.read_of(output))  # it gives its loss
+        if targets is not None and not alone:
+            whole = _is_of_rows(step, output, targets)
+            loss = loss or _fitting(step, output, targets) or step.lost
+    if alone:
+        return _from_inside(step, model)
+    size = step.rows
+    batches = step.batches if whole else step.batches[:1]
+    limit = max(1, SAMPLES // size) if not isinstance(targets, Tensor) else len(batches)
+    parts = [(step.given(b), step.wanted(b)) for b in batches[:limit]]
+    given, wanted = (together([*side]) for side in zip(*parts, strict=True))
+    if (place := _lengths(step)) is not None and not _runs(model, given):
+        model.forward = MethodType(partial(_longest_first, type(model).forward, place), model)
+    return Program(model, (given, wanted), loss, batch_size=size)
+
+
+def _lengths(step: Step) -> int | None:
+    """Which argument is a whole number for each sample, as its length."""
+    if step.single is None or step.single.named:
+        return None
+    given = (step.batches[0][slot] for slot in step.inputs)
+    numbers = (k for k, t in enumerate(given) if t.dtype == torch.long and t.ndim == 1)
+    return next(numbers, None)
+
+
+def _runs(model: nn.Module, given: Any) -> bool:
+    with still(model), torch.no_grad(), random_states(), suppress(Refusal):
+        called(model, given)
+        return True
+    return False
+
+
+def _longest_first(forward: Any, place: int, module: nn.Module, *given: Tensor) -> Any:
+    """What a model gives that takes batches in this order alone, of one in any order."""
+    order = given[place].argsort(descending=True, stable=True)
+    found = forward(module, *rows_of(given, order, count=len(order)))
+    return rows_of(found, order.argsort(), count=len(order))
+
+
+def _distinct(batches: Sequence[dict[int, Tensor]]) -> list[dict[int, Tensor]]:
+    """Those that are not one that was there before, as all but one of a whole graph are.
+
+    Nor the same samples in another order.
+    """
+    found: list[tuple[Tensor, dict[int, Tensor]]] = []
+    for batch in batches:
+        count = min(len(t) for t in batch.values())
+        rows = torch.cat([t[:count].reshape(count, -1).double() for t in batch.values()], 1)
+        rows = rows.unique(dim=0)  # in an order of their own
+        if not any(torch.equal(rows, known) for known, _ in found):
+            found.append((rows, batch))
+    return [batch for _, batch in found]
+
+
+def _is_of_rows(step: Step, output: Any, targets: Any) -> bool:
+    """Whether the loss is a mean, or a sum, over samples."""
+    rows, half = step.rows, step.rows // 2
+    part = lambda what, of: rows_of(what, of, count=rows)
+    try:
+        whole = float(step.lost(output, targets))
+        a, b = (
+            float(step.lost(part(output, r), part(targets, r)))
+            for r in (torch.arange(half), torch.arange(half, rows))
+        )
+    except Exception:  # noqa: BLE001 (what is written for a batch of its size fails in every way)
+        return False
+    mean = (a * half + b * (rows - half)) / rows
+    return any(math.isclose(whole, v, rel_tol=1e-3, abs_tol=1e-6) for v in (mean, a + b))
+
+
+def _named_loss(step: Step) -> Callable[..., Tensor] | None:
+    """The function of torch that the loss is, of an output and targets as they are."""
+    calls = step.loss_calls
+    if len(calls) != 1 or calls[0].name not in LOSSES or len(calls[0].args) != 2:
+        return None
+    out, targets = calls[0].args
+    function = getattr(F, calls[0].name)
+    usual = {k: p.default for k, p in inspect.signature(function).parameters.items()}
+    named = {k: v for k, v in calls[0].named.items() if v is not usual.get(k) and v != usual.get(k)}
+    known = isinstance(out, Slot) and isinstance(targets, Slot) and targets.index in step.batches[0]
+    if not known or any(True for _ in _slots(named)):
+        return None
+    if out.index not in step.outputs or (step.single and out.index != step.single.out[0]):
+        return None
+    return partial(function, **named) if named else function
+
+
+def _fitting(step: Step, output: Any, targets: Any) -> Callable[..., Tensor] | None:
+    """The loss that fits such targets, if it gives the same number."""
+    if not isinstance(output, Tensor) or not isinstance(targets, Tensor):
+        return None
+    try:
+        same = math.isclose(
+            float(fitting_loss(output, targets)), float(step.lost(output, targets)), rel_tol=ALIKE
+        )
+    except Exception:  # noqa: BLE001 (it fits no such targets)
+        return None
+    return fitting_loss if same else None
+
+
+def _from_inside(step: Step, model: nn.Module) -> Program:
+    """A model that gives its loss, as one that gives what the loss is made of."""
+    given = step.given(step.batches[0])
+    if isinstance(given, Mapping) and "labels" in given:
+        whole = together([step.given(b) for b in step.batches])
+        return Program(model, whole, batch_size=step.rows)
+    inside = step.inside
+    if inside is None or step.single is None:
+        raise Refusal("the model computes its loss itself, and not by one of torch's")
+    name, rows = inside.name, step.rows
+    model.forward = MethodType(partial(_compared, type(model).forward, name, rows), model)
+    targets, loss = _by_rows(inside.targets, rows), getattr(F, name)
+    if targets is None:
+        raise Refusal("the model compares other tensors than one for each sample within itself")
+    flat = lambda t: t.reshape(-1, *t.shape[2:]) if len(inside.targets) != rows else t
+    options = dict(inside.options)
+    lost = lambda out, y: loss(flat(out), flat(y), **options)
+    return Program(model, (given, targets), lost, batch_size=rows)
+
+
+def _by_rows(t: Tensor, rows: int) -> Tensor | None:
+    if not t.ndim or len(t) % rows:
+        return None
+    return t if len(t) == rows else t.reshape(rows, -1, *t.shape[1:])
+
+
+def _compared(forward: Any, name: str, rows: int, module: nn.Module, *given: Any) -> Tensor:
+    """What a model gives to a loss of torch within itself."""
+    kept: list[Tensor] = []
+    own = getattr(F, name)
+
+    def instead(out: Tensor, *args: Any, **named: Any) -> Tensor:
+        kept.append(out)
+        return own(out, *args, **named)
+
+    setattr(F, name, instead)
+    try:
+        forward(module, *given)
+    finally:
+        setattr(F, name, own)
+    samples = len(next(tensors(given)))
+    found = _by_rows(kept[-1], samples)
+    assert found is not None
+    return found

@@ -1,0 +1,1977 @@
+"""Mistakes of a training loop, each told from what happened while it ran.
+
+A rule is silent where nothing speaks against a loop, and never reads its text. What a rule finds is
+a suspicion until something proves it: arithmetic (`proven`), or an intervention that cures the
+script (`scripts.diagnosing`), which its kind names in `CURES`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from math import exp, isfinite, log, log1p
+from statistics import median
+from types import MappingProxyType
+
+from sigmascope.core import quantities as q
+from sigmascope.core.records import Estimate, Finding, Kind, Reading, Rule, rule
+from sigmascope.diagnosis.rules.outputs import OUT_OF_REACH
+from sigmascope.diagnosis.rules.sequences import COPIED_TARGETS
+from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
+from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, TRAINING
+from sigmascope.diagnosis.scripts.functions import ALIKE
+from sigmascope.diagnosis.scripts.interventions import (
+    AllParameters,
+    ApartLayers,
+    DerivedFunctions,
+    FittedShapes,
+    FullRate,
+    HoldRate,
+    Intervention,
+    KeepGradients,
+    KeptGraph,
+    KeptWeights,
+    NoClipping,
+    SharperScores,
+    Shuffled,
+    TrainingMode,
+    Unfrozen,
+    ZeroGradients,
+)
+from sigmascope.diagnosis.scripts.replay import OF_VALUES
+from sigmascope.diagnosis.scripts.seen import Line, ScriptRun
+
+SOURCE = "What autograd and optimizers of torch do, watched"
+MANY = 0.5  # of the steps, from which something is not by chance
+FEW = 8  # steps, below which nothing is said of a habit
+CONSIDERABLE = 0.1  # of the numbers of a model
+THROUGH_TIME = 4  # calls with what was detached, in a step
+DRAWN = ("sample", "normal")  # what takes a draw out of the graph
+UNSHARED = 0.05  # of a logarithm, that rounding does not explain
+REACH = 0.05  # of the spread of targets
+LONG = 300  # steps within which the copy of a model is usually made to follow it
+WON = 0.05  # of its first loss
+NOTHING = 1e-3  # of it
+GROWN = 1.5  # times the nodes of the graph at first
+DWINDLED = 0.01  # of the highest rate
+QUARTER = 0.25  # of the steps
+
+
+def _where(place: Line | None) -> str:
+    return "(script)" if place is None else place.says
+
+
+def _named(names: tuple[str, ...]) -> str:
+    """The first of many names."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f"`{n}`" for n in names[:3]) + more
+
+
+def _share(count: int, of: int) -> tuple[Reading, ...]:
+    share = Estimate.exactly(count / max(of, 1))
+    return (Reading("(script)", q.SHARE_OF_STEPS, share, "script"),)
+
+
+GRADIENTS_NOT_ZEROED = Kind(
+    "gradients-not-zeroed",
+    "an optimizer steps by gradients that still hold those of the steps before",
+    SOURCE,
+    brings=TRAINING,
+)
+
+
+@rule("script", GRADIENTS_NOT_ZEROED)
+def old_gradients(run: ScriptRun) -> Iterator[Finding]:
+    """Gradients of all steps so far are added up."""
+    for o in run.optimizers:
+        later = max(o.looked - 1, 1)  # the first step has nothing before it
+        if o.looked >= FEW and o.old >= MANY * later:
+            yield GRADIENTS_NOT_ZEROED.finding(
+                _where(o.backward or o.place),
+                "warning",
+                _share(o.old, later),
+                f"{o.kind} steps by gradients that were never emptied: in {o.old} of {later} steps "
+                "the backward pass added to those of the steps before.",
+                (f"Call `optimizer.zero_grad()` before the backward pass ({_where(o.backward)}).",),
+            )
+
+
+ZEROED_BEFORE_STEP = Kind(
+    "zeroed-before-step",
+    "gradients are emptied between the backward pass and the step, which then does nothing",
+    SOURCE,
+    proven=True,
+)
+STEP_BEFORE_BACKWARD = Kind(
+    "step-before-backward",
+    "an optimizer steps before the backward pass of its loss, when gradients are empty",
+    SOURCE,
+    proven=True,
+)
+
+
+@rule("script", ZEROED_BEFORE_STEP, STEP_BEFORE_BACKWARD)
+def emptied_gradients(run: ScriptRun) -> Iterator[Finding]:
+    """The optimizer finds nothing where a backward pass has left something."""
+    for o in run.optimizers:
+        if o.looked < FEW or o.emptied < MANY * o.looked:
+            continue
+        if o.ahead >= MANY * o.looked:
+            yield STEP_BEFORE_BACKWARD.finding(
+                _where(o.place),
+                "error",
+                _share(o.ahead, o.looked),
+                f"{o.kind} steps ({_where(o.place)}) before the backward pass of its loss "
+                f"({_where(o.backward)}), and gradients are empty then: no step changes anything.",
+                ("Put the step behind the backward pass.",),
+            )
+        else:
+            yield ZEROED_BEFORE_STEP.finding(
+                _where(o.zeroed or o.place),
+                "error",
+                _share(o.emptied, o.looked),
+                f"Gradients are emptied ({_where(o.zeroed)}) between the backward pass "
+                f"({_where(o.backward)}) and the step ({_where(o.place)}): nothing is changed.",
+                ("Empty gradients before the backward pass, or behind the step.",),
+            )
+
+
+ZEROED_BETWEEN_BATCHES = Kind(
+    "zeroed-between-batches",
+    "several backward passes are made for a step, and gradients are emptied between them",
+    SOURCE,
+    brings=TRAINING,
+)
+
+
+@rule("script", ZEROED_BETWEEN_BATCHES)
+def emptied_between(run: ScriptRun) -> Iterator[Finding]:
+    """Gradients that were to be accumulated, of which the last batch alone is left."""
+    for o in run.optimizers:
+        if o.looked >= FEW and o.dropped >= MANY * o.looked and o.emptied < MANY * o.looked:
+            yield ZEROED_BETWEEN_BATCHES.finding(
+                _where(o.zeroed or o.place),
+                "warning",
+                _share(o.dropped, o.looked),
+                f"{o.kind} steps once for several backward passes ({_where(o.backward)}), and "
+                f"gradients are emptied between them ({_where(o.zeroed)}): the last alone counts.",
+                ("Empty gradients behind the step, and not for each batch.",),
+            )
+
+
+NO_GRADIENTS_ARRIVE = Kind(
+    "no-gradients-arrive",
+    "no backward pass gives anything to the parameters of an optimizer that steps",
+    SOURCE,
+    proven=True,
+)
+CUT_GRAPH = Kind(
+    "cut-graph",
+    "parameters receive no gradient, for what they lead to is taken out of the graph",
+    SOURCE,
+    proven=True,
+    brings=(NO_GRADIENTS_ARRIVE, *TRAINING, OUTWEIGHED_ERROR),
+)
+CUT_THROUGH_TIME = Kind(
+    "cut-through-time",
+    "a module is called with what it gave before, detached, several times in a step",
+    SOURCE,
+    brings=TRAINING,
+)
+REBUILT_LOSS = Kind(
+    "rebuilt-loss",
+    "`backward` is called on a number that no computation led to",
+    SOURCE,
+    proven=True,
+    brings=(NO_GRADIENTS_ARRIVE,),
+)
+NO_BACKWARD = Kind(
+    "no-backward",
+    "an optimizer steps and no backward pass is made at all",
+    SOURCE,
+    proven=True,
+    brings=(NO_GRADIENTS_ARRIVE,),
+)
+NO_STEP = Kind(
+    "no-step",
+    "backward passes are made, and no optimizer steps; or another one than that which holds what "
+    "they give to",
+    SOURCE,
+    proven=True,
+)
+OTHER_PARAMETERS = Kind(
+    "other-parameters",
+    "no parameter of the models that are called is in any optimizer",
+    SOURCE,
+    proven=True,
+    brings=(NO_GRADIENTS_ARRIVE,),
+)
+LEFT_OUT_PARAMETERS = Kind(
+    "left-out-parameters",
+    "parameters of a model that is called, which take gradients, are in no optimizer",
+    SOURCE,
+    brings=TRAINING,
+)
+
+
+@rule("script", REBUILT_LOSS, NO_BACKWARD, NO_STEP)
+def cut_off(run: ScriptRun) -> Iterator[Finding]:
+    """What the model computed never reaches the optimizer."""
+    for loss in run.losses.values():
+        if len(loss.values) >= FEW and loss.leaves >= MANY * len(loss.values):
+            yield REBUILT_LOSS.finding(
+                _where(loss.place),
+                "error",
+                _share(loss.leaves, len(loss.values)),
+                f"`backward` at {_where(loss.place)} is called on a number that was made anew: it "
+                "has no history, and no parameter receives a gradient.",
+                ("Call it on the loss itself, not on a tensor built from its value.",),
+            )
+    main = run.main
+    if main is not None and main.steps >= FEW and not run.backwards:
+        yield NO_BACKWARD.finding(
+            _where(main.place),
+            "error",
+            _share(main.empty, main.looked),
+            f"{main.kind} has stepped {main.steps} times, and no backward pass was made.",
+            ("Call `loss.backward()` before the step.",),
+        )
+    if main is None and run.backwards >= FEW:
+        loss = run.loss
+        yield NO_STEP.finding(
+            _where(loss.place if loss else None),
+            "error",
+            _share(0, run.backwards),
+            f"{run.backwards} backward passes were made, and no optimizer has stepped.",
+            ("Call `optimizer.step()` behind the backward pass.",),
+        )
+
+    vain = next((o for o in run.optimizers if o.vain >= FEW), None)
+    unstepped = next((o for o in run.unstepped if o.given >= FEW), None)
+    if vain is not None and unstepped is not None:
+        yield NO_STEP.finding(
+            _where(vain.place),
+            "error",
+            _share(vain.vain, vain.vain),
+            f"{unstepped.given} backward passes gave gradients to {unstepped.kind} "
+            f"({_where(unstepped.made)}), which never steps; {vain.kind} ({_where(vain.made)}) "
+            f"steps at {_where(vain.place)}, and none gave it anything.",
+            ("Step the optimizer that holds what is trained.",),
+        )
+
+
+@rule("script", OTHER_PARAMETERS, LEFT_OUT_PARAMETERS)
+def left_out(run: ScriptRun) -> Iterator[Finding]:
+    """Parameters that train in no optimizer."""
+    for o in run.optimizers:
+        if (
+            len(run.optimizers) > 1
+            and o.looked >= FEW
+            and o.backward
+            and o.missed >= MANY * o.looked
+        ):
+            yield OTHER_PARAMETERS.finding(
+                _where(o.made or o.place),
+                "error",
+                _share(o.missed, o.looked),
+                f"{o.kind} ({_where(o.made)}) steps at {_where(o.place)}, behind a backward pass "
+                f"({_where(o.missed_by)}) that gives nothing to its parameters; what the pass at "
+                f"{_where(o.backward)} gives them is emptied before. No step changes anything: two "
+                "optimizers, or two losses, were taken for one another.",
+                ("Step each optimizer behind the loss of its own parameters.",),
+            )
+    main = run.main
+    called = [m for m in run.modules if m.parameters and m.in_training + m.in_evaluation >= FEW]
+    if main is None or main.steps < FEW or not called:
+        return
+    free = [m for m in called if m.parameters > m.frozen]
+    outside = [m for m in free if m.outside]
+    idle = any(0 < 0.9 * o.looked <= o.empty + o.emptied for o in run.optimizers)
+    whole = [m for m in outside if m.outside_numbers >= m.parameters - m.frozen]
+    lost = (idle or run.shared) and any(m.outside_given for m in whole)
+    if whole and (len(whole) == len(free) or lost):
+        twice = f" Several optimizers hold the same {run.shared} tensors." if run.shared else ""
+        yield OTHER_PARAMETERS.finding(
+            _where(main.made or main.place),
+            "error",
+            _share(main.empty, main.looked),
+            f"{main.kind} ({_where(main.made)}) holds no parameter of what is called "
+            f"({', '.join(dict.fromkeys(m.kind for m in whole))}): it was made for another model, "
+            f"or the model was made anew behind it.{twice}",
+            ("Make the optimizer behind the model, of its `parameters()`.",),
+        )
+        return
+    for m in outside:
+        if not m.outside_given and run.backwards:
+            continue  # they take none, as of a model that is called and not trained
+        holder = next((o for o in run.optimizers if o.foreign >= len(m.outside)), None)
+        if holder is not None:
+            yield OTHER_PARAMETERS.finding(
+                _where(holder.made or holder.place),
+                "warning",
+                _share(holder.steps, holder.steps),
+                f"{holder.kind} ({_where(holder.made)}) holds {holder.foreign} tensors that no "
+                f"model that is called has, and not {_named(m.outside)} of {m.kind}, which receive "
+                f"gradients and never change ({m.outside_numbers:,} of {m.parameters:,} numbers): "
+                "this part of the model was put in the place of another one behind it.",
+                ("Make the optimizer when the model has all its parts.",),
+            )
+            continue
+        yield LEFT_OUT_PARAMETERS.finding(
+            _where(main.made or main.place),
+            "warning",
+            _share(main.steps, main.steps),
+            f"No optimizer has {_named(m.outside)} of {m.kind}: {m.outside_numbers:,} of its "
+            f"{m.parameters:,} numbers receive gradients and never change.",
+            ("Give the optimizer all parameters; keep layers in `nn.ModuleList`, not in a list.",),
+        )
+
+
+FROZEN_PARAMETERS = Kind(
+    "frozen-parameters",
+    "an optimizer that is made for a later phase holds parameters that take no gradient: a note "
+    "unless it holds more than the one before it",
+    SOURCE,
+)
+
+
+@rule("script", FROZEN_PARAMETERS)
+def frozen_parameters(run: ScriptRun) -> Iterator[Finding]:
+    """What was to be trained, too, and is frozen still."""
+    whole = sum(m.parameters for m in run.modules)
+    for before, o in pairwise(run.optimizers):
+        later = o.began > before.ended
+        if later and o.steps >= FEW and o.fixed >= CONSIDERABLE * whole > 0:
+            yield FROZEN_PARAMETERS.finding(
+                _where(o.made or o.place),
+                "warning" if o.held > before.held else "note",
+                _share(o.steps, o.steps),
+                f"{o.kind} ({_where(o.made)}) is the second one, and holds {o.fixed:,} of "
+                f"{whole:,} numbers that take no gradient: its steps leave them as they are.",
+                ("Set `requires_grad_(True)` on what is to be trained, before its first step.",),
+            )
+
+
+@rule("script", CUT_GRAPH, CUT_THROUGH_TIME)
+def cut_graph(run: ScriptRun) -> Iterator[Finding]:
+    """Tensors that leave the graph on their way to the loss."""
+    told, alone = set[str](), len(run.optimizers) == 1
+    for cut in run.cuts:
+        if run.steps >= FEW and cut.names and not told.issuperset(cut.names):
+            told.update(cut.names)
+            share = cut.numbers / max(cut.of, 1)
+            yield CUT_GRAPH.finding(
+                _where(cut.place),
+                "warning" if share >= CONSIDERABLE else "note",
+                _share(run.steps, run.steps),
+                f"{_named(cut.names)} ({cut.numbers:,} of {cut.of:,} numbers) receive no gradient "
+                "in any step: what they lead to is taken out of the graph at "
+                f"{_where(cut.place)}, by `{cut.how}`.",
+                ("Keep the tensor itself on the way to the loss.",),
+            )
+        elif run.steps >= FEW and cut.lost >= 2:
+            yield CUT_GRAPH.finding(
+                _where(cut.place),
+                "warning",
+                _share(run.steps, run.steps),
+                f"The loss is made of a derivative that is taken at {_where(cut.place)} and has no "
+                "graph itself: it is a number to it, by which no weight learns.",
+                ("Take it with `torch.autograd.grad(..., create_graph=True)`.",),
+            )
+        elif run.steps >= FEW and cut.fed >= THROUGH_TIME:
+            yield CUT_THROUGH_TIME.finding(
+                _where(cut.place),
+                "warning",
+                _share(run.steps, run.steps),
+                f"What is carried on is detached at {_where(cut.place)}, about {cut.fed:.0f} times "
+                "in a step: no gradient reaches what came before, and nothing is learned of it.",
+                ("Detach once for each backward pass, not with each element of a sequence.",),
+            )
+        elif cut.how == "grad":  # as of inputs that are moved along it
+            continue
+        elif alone and run.steps >= FEW and cut.across >= 1 and not cut.scored:
+            drawn = cut.how in DRAWN
+            yield CUT_GRAPH.finding(
+                _where(cut.place),
+                "warning" if drawn else "note",
+                _share(run.steps, run.steps),
+                f"A module is called with what is taken out of the graph at {_where(cut.place)}, "
+                f"by `{cut.how}`: what leads there learns nothing from what follows.",
+                (
+                    "Draw by `rsample()`, or as mean plus spread times noise, which gradients go "
+                    "through."
+                    if drawn
+                    else "Keep the tensor itself, if what leads there is to learn by it.",
+                ),
+            )
+
+
+IDLE_PARAMETERS = Kind(
+    "idle-parameters",
+    "parameters that lead to the loss receive gradients of exactly zero in every step: all that an "
+    "optimizer holds (error), or some that are zero themselves (a warning of a tenth of the "
+    "numbers, else a note)",
+    "Arithmetic: of two factors that are zero neither has a slope",
+)
+
+
+@rule("script", IDLE_PARAMETERS)
+def idle_parameters(run: ScriptRun) -> Iterator[Finding]:
+    """Weights whose slope is nothing, wherever the others go."""
+    lost = {name for cut in run.cuts for name in cut.names}
+    for o in run.optimizers:
+        names = tuple(n for n in o.zero_names if n)
+        if o.looked < FEW or not o.zero or (names and lost.issuperset(names)):
+            continue
+        whole, share = o.zero == o.numbers, o.zero / max(o.numbers, 1)
+        if not whole and not o.zero_weights:
+            continue  # a part that is left out by a factor of zero is left out on purpose
+        which = _named(names) if names else f"{len(o.zero_names)} tensors"
+        why = (
+            "they are zero themselves, and of two factors that are zero neither learns."
+            if o.zero_weights
+            else "nothing that depends on them is left in the loss, or what they are multiplied by "
+            "is zero."
+        )
+        yield IDLE_PARAMETERS.finding(
+            _where(o.made or o.place),
+            "error" if whole else "warning" if share >= CONSIDERABLE else "note",
+            _share(o.looked, o.looked),
+            f"{which} ({o.zero:,} of {o.numbers:,} numbers that {o.kind} holds) lead to the loss, "
+            f"and receive gradients of exactly zero in every step: {why}",
+            (
+                "Draw one of the two at random, and leave the other at zero."
+                if o.zero_weights
+                else "Look at what is done with what they give: a softmax over one number, a unit "
+                "that is off, a factor of zero.",
+            ),
+        )
+
+
+@rule("script", NO_GRADIENTS_ARRIVE)
+def nothing_arrives(run: ScriptRun) -> Iterator[Finding]:
+    """Steps for which no backward pass gave anything."""
+    for o in run.optimizers:
+        if o.looked >= FEW and o.empty >= 0.9 * o.looked and run.backwards:
+            yield NO_GRADIENTS_ARRIVE.finding(
+                _where(o.place),
+                "error",
+                _share(o.empty, o.looked),
+                f"In {o.empty} of {o.looked} steps {o.kind} found no gradient in what it holds: no "
+                "backward pass reaches its parameters.",
+                (
+                    "Look for `detach()`, `.data`, `.item()`, `no_grad()` or a new tensor between "
+                    "the model and the loss.",
+                ),
+            )
+
+
+UNSUITED_WEIGHTS = Kind(
+    "unsuited-weights",
+    "a script that does not come far does with weights that are drawn as their layers draw them",
+    SOURCE,
+)
+SUMMED_LOSS = Kind(
+    "summed-loss",
+    "the loss is a sum over many numbers, and with a rate that is divided by their number the "
+    "script comes farther",
+    SOURCE,
+    brings=(RATE_TOO_HIGH,),
+)
+DIVIDED_TWICE = Kind(
+    "divided-twice",
+    "a loss is divided by the number of passes that are accumulated, and once more by what passes "
+    "it back",
+    "Arithmetic: gradients of so many passes add up to the mean if each is divided by their number",
+    proven=True,
+    brings=(RATE_TOO_LOW,),
+)
+
+
+@rule("script", DIVIDED_TWICE)
+def divided_twice(run: ScriptRun) -> Iterator[Finding]:
+    """Accumulated gradients that are as many times too small."""
+    for place, by in run.divided.items():
+        passes = run.backwards / max(run.steps, 1)
+        if run.steps < FEW or not 0.7 * by <= passes <= 1.5 * by:  # the last round may be shorter
+            continue
+        moves = run.main is not None and run.main.kind in ("SGD", "ASGD")
+        yield DIVIDED_TWICE.finding(
+            _where(place),
+            "warning" if moves else "note",
+            _share(run.steps, run.steps),
+            f"The loss is divided by {by} twice before it is passed back ({_where(place)}), and "
+            f"{by} passes make a step: its gradient is 1/{by} of the gradient of their mean"
+            + ("." if moves else ", which this optimizer makes up for."),
+            ("Divide once: Accelerate, Lightning and Trainer do it where they pass a loss back.",),
+        )
+
+
+STALE_TARGET = Kind(
+    "stale-target",
+    "the copy of a model whose maximum makes the targets was never made to follow it, in all of a "
+    "run; a note where that was stopped",
+    "Mnih et al. 2015, Algorithm 1: the target network is reset every C steps",
+    brings=TRAINING,
+)
+
+
+@rule("script", STALE_TARGET)
+def stale_target(run: ScriptRun) -> Iterator[Finding]:
+    """Targets of a network that was never trained."""
+    for each in run.stale:
+        if run.steps >= FEW and (not run.stopped or each.steps >= LONG):
+            yield STALE_TARGET.finding(
+                _where(each.place),
+                "note" if run.stopped else "warning",
+                _share(run.steps, run.steps),
+                f"The targets at {_where(each.place)} are of a copy of {each.kind} that has "
+                f"its first weights still, {each.steps} steps after its first call: they know "
+                "nothing of what was learned.",
+                ("Copy the weights every so many steps: `target.load_state_dict(...)`.",),
+            )
+
+
+UNAVERAGED_STATISTICS = Kind(
+    "unaveraged-statistics",
+    "a copy of the model that trains is asked in evaluation mode, and its batch normalisers hold "
+    "what they were built with: weights were averaged or copied, and statistics were not",
+    "Ioffe & Szegedy 2015, Sec. 3.1: evaluation takes means and variances of training",
+)
+
+
+@rule("script", UNAVERAGED_STATISTICS)
+def unaveraged_statistics(run: ScriptRun) -> Iterator[Finding]:
+    """An average of weights without the buffers that belong to them."""
+    for name in dict.fromkeys(run.bare):
+        yield UNAVERAGED_STATISTICS.finding(
+            "(script)",
+            "warning",
+            _share(run.steps, run.steps),
+            f"A copy of {name} is asked in evaluation mode after steps of training, and its batch "
+            "normalisation has mean 0 and variance 1 still: its statistics are of no batch.",
+            ("Copy the buffers, too: `for a, b in zip(copy.buffers(), model.buffers())`.",),
+        )
+
+
+SHUFFLED_SEQUENCES = Kind(
+    "shuffled-sequences",
+    "a state is carried from batch to batch, and a loader draws the batches at random",
+    "Arithmetic: what goes on in the next batch is another sequence",
+    brings=TRAINING,
+)
+
+
+@rule("script", SHUFFLED_SEQUENCES)
+def shuffled_sequences(run: ScriptRun) -> Iterator[Finding]:
+    """A state that belongs to other samples."""
+    drawn = [e for e in run.loaders.values() if e.sampler == "RandomSampler" and (e.count or 2) > 1]
+    for cut in run.cuts:
+        if run.steps >= FEW and drawn and min(cut.carried, cut.fed) >= MANY:
+            yield SHUFFLED_SEQUENCES.finding(
+                _where(drawn[0].place),
+                "warning",
+                _share(run.steps, run.steps),
+                "A model is called with the state that it gave for the batch before (detached at "
+                f"{_where(cut.place)}), and the loader at {_where(drawn[0].place)} draws batches "
+                "at random: the state is of other samples.",
+                ("Leave the order as it is (`shuffle=False`), or begin with a new state.",),
+            )
+            return
+
+
+CHANGING_CLOSURE = Kind(
+    "changing-closure",
+    "the closure of an optimizer that asks for the loss several times in a step is given other "
+    "samples each time",
+    "Liu & Nocedal 1989: values and gradients of one function are compared",
+)
+
+
+@rule("script", CHANGING_CLOSURE)
+def changing_closure(run: ScriptRun) -> Iterator[Finding]:
+    """Curvature that is the difference between two batches."""
+    for o in run.optimizers:
+        if o.evaluated >= 3 and o.changing >= 0.9 * o.evaluated:
+            yield CHANGING_CLOSURE.finding(
+                _where(o.place),
+                "warning",
+                _share(o.changing, o.evaluated),
+                f"{o.kind} asks its closure for the loss several times in a step, and gets that of "
+                f"other samples each time ({o.changing} of {o.evaluated} steps): what it takes for "
+                "curvature is the difference between batches.",
+                ("Draw the batch before the step, outside of the closure.",),
+            )
+
+
+UNRECOMPUTED_CLOSURE = Kind(
+    "unrecomputed-closure",
+    "an optimizer that asks its closure several times in a step is given one that computes nothing",
+    "Liu & Nocedal 1989: a line is searched by values and gradients at several places",
+    proven=True,
+    brings=TRAINING,
+)
+
+
+@rule("script", UNRECOMPUTED_CLOSURE)
+def unrecomputed_closure(run: ScriptRun) -> Iterator[Finding]:
+    """A loss that is handed back as it was, wherever the weights are by now."""
+    for o in run.optimizers:
+        asks = o.options.get("max_iter", 1) > 1
+        if asks and o.looked >= 3 and o.unasked >= 0.9 * o.looked:
+            yield UNRECOMPUTED_CLOSURE.finding(
+                _where(o.place),
+                "error",
+                _share(o.unasked, o.looked),
+                f"{o.kind} asks its closure up to {o.options['max_iter']:.0f} times in a step, "
+                "each time with other weights, and the closure neither calls the model nor passes "
+                "anything back: it sees one loss and one gradient wherever it goes.",
+                ("Empty gradients, compute the loss and call `backward()` within the closure.",),
+            )
+
+
+REWRITTEN_DATA = Kind(
+    "rewritten-data",
+    "the data that samples are read from are shifted and scaled once more when they are read a "
+    "second time",
+    "Arithmetic: what is normalised again and again comes to be a constant",
+    proven=True,
+    even_if_it_learns=True,
+    brings=TRAINING,
+)
+
+
+@rule("script", REWRITTEN_DATA)
+def rewritten_data(run: ScriptRun) -> Iterator[Finding]:
+    """A normalisation in place, of data that several epochs share."""
+    if run.rewritten > NOTHING:
+        place = max(run.loaders.values(), key=lambda e: e.begun).place if run.loaders else None
+        yield REWRITTEN_DATA.finding(
+            _where(place),
+            "warning",
+            _share(1, 1),
+            "Samples are not what they were when they are read a second time: they are shifted and "
+            f"scaled once more, by {run.rewritten:.0%} of their size, as by a normalisation in "
+            "place of what they are read from.",
+            ("Copy what is read before it is changed in place (`x = self.data[i].copy()`).",),
+        )
+
+
+ROUNDED_STEPS = Kind(
+    "rounded-steps",
+    "most numbers that have a gradient are left as they were by a step, which is smaller than the "
+    "rounding of their precision",
+    "Micikevicius et al. 2018, Sec. 3.1: weights are kept in float32",
+    proven=True,
+    brings=(RATE_TOO_LOW,),
+)
+
+
+@rule("script", ROUNDED_STEPS)
+def rounded_steps(run: ScriptRun) -> Iterator[Finding]:
+    """Weights that are too coarse for their steps."""
+    for o in run.optimizers:
+        if o.looked >= FEW and len(o.rounded) >= 3 and (share := median(o.rounded)) > MANY:
+            coarse = o.held_in in ("bfloat16", "float16")
+            yield ROUNDED_STEPS.finding(
+                _where(o.made or o.place),
+                "warning" if coarse else "note",
+                (
+                    Reading(
+                        "(script)", q.ROUNDED_SHARE, Estimate.exactly(share), "script", o.held_in
+                    ),
+                ),
+                f"A step of {o.kind} leaves {share:.0%} of the numbers that have a gradient as "
+                f"they were: it is smaller than the rounding of {o.held_in}.",
+                (
+                    "Keep weights in float32, and compute under `torch.autocast`."
+                    if coarse
+                    else "Take a larger rate.",
+                ),
+            )
+
+
+EVALUATION_MODE = Kind(
+    "evaluation-mode",
+    "a model with dropout or batch normalisation is called in evaluation mode while it trains",
+    SOURCE,
+    brings=TRAINING,
+)
+
+
+@rule("script", EVALUATION_MODE)
+def evaluation_mode(run: ScriptRun) -> Iterator[Finding]:
+    """A model that trains as if it was asked."""
+    main = run.main
+    for m in run.modules:
+        calls = m.in_training + m.in_evaluation
+        if main is None or calls < FEW or not m.minds_mode or m.in_evaluation < MANY * calls:
+            continue
+        if m.outside_numbers >= m.parameters - m.frozen:
+            continue  # of another's, as a teacher or a frozen base
+        since = f"after step {m.first_evaluation}" if m.first_evaluation else "from the start"
+        yield EVALUATION_MODE.finding(
+            _where(m.evaluated or m.place),
+            "warning",
+            _share(m.in_evaluation, calls),
+            f"{m.kind} is in evaluation mode {since} while it is trained ({m.in_evaluation} of "
+            f"{calls} calls): dropout does nothing, and batch normalisation keeps old statistics.",
+            ("Call `model.train()` before the loop, and again behind each validation.",),
+        )
+
+
+UNSWITCHED_EVALUATION = Kind(
+    "unswitched-evaluation",
+    "a model with dropout or batch normalisation is asked without gradients, batch after batch, in "
+    "training mode, and never in evaluation mode (a note)",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", UNSWITCHED_EVALUATION)
+def unswitched_evaluation(run: ScriptRun) -> Iterator[Finding]:
+    """A score of a network that drops, or of statistics of the batch that it is counted on."""
+    for m in run.modules:
+        if run.steps >= FEW and m.unswitched and not m.asked and not m.repeated:
+            yield UNSWITCHED_EVALUATION.finding(
+                _where(m.asked_at),
+                "note",
+                _share(m.unswitched, m.unswitched + m.in_training + m.in_evaluation),
+                f"{m.kind} is asked without gradients at {_where(m.asked_at)}, batch after batch, "
+                "in training mode: dropout draws there, and batch normalisers use the batch at "
+                "hand, which also moves their statistics. If that is a score, it is not the one "
+                "that the model will have.",
+                ("Call `model.eval()` before, and `model.train()` behind it.",),
+            )
+
+
+SLOW_STATISTICS = Kind(
+    "slow-statistics",
+    "a model is asked in evaluation mode while running statistics are mostly what they were built "
+    "with, for their momentum is small",
+    "Arithmetic: (1 - momentum) to the power of the batches",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", SLOW_STATISTICS)
+def slow_statistics(run: ScriptRun) -> Iterator[Finding]:
+    """Averages of batches that hardly move, by the convention of another framework."""
+    for m in run.modules:
+        if run.steps >= FEW and m.lagging > MANY:
+            yield SLOW_STATISTICS.finding(
+                _where(m.evaluated or m.place),
+                "warning",
+                _share(1, 1),
+                f"{m.kind} is asked in evaluation mode, and {m.lagging:.0%} of its running means "
+                "and variances are the 0 and 1 that they were built with: their momentum is small "
+                "for as many batches.",
+                (
+                    "Take the default of 0.1: torch's `momentum` is the share of the new batch, "
+                    "one minus that of other frameworks.",
+                ),
+            )
+
+
+SLOW_AVERAGE = Kind(
+    "slow-average",
+    "an average of weights is asked that is, for the larger part, what they were before the first "
+    "step; a note where the run was stopped",
+    "Arithmetic: the decay to the power of the steps",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", SLOW_AVERAGE)
+def slow_average(run: ScriptRun) -> Iterator[Finding]:
+    """An average over more steps than there are."""
+    for name, (share, place) in run.averages.items():
+        if run.steps >= FEW and share > 0.5:
+            yield SLOW_AVERAGE.finding(
+                _where(place),
+                "note" if run.stopped else "warning",
+                _share(1, 1),
+                f"The copy of {name} that is asked at {_where(place)} is an average of weights: "
+                f"{share:.0%} of it is what they were before the first step, {run.steps} steps "
+                "behind that.",
+                ("Let the decay grow with the steps, as `min(decay, (1 + n) / (10 + n))`.",),
+            )
+
+
+LONGER_THAN_TRAINED = Kind(
+    "longer-than-trained",
+    "a model is asked of sequences half as long again as any that it was trained on, or longer (a "
+    "note)",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", LONGER_THAN_TRAINED)
+def longer_than_trained(run: ScriptRun) -> Iterator[Finding]:
+    """A curriculum that stays where it began."""
+    for m in run.modules:
+        if run.steps >= FEW and m.asked_longest >= 1.5 * m.longest > 1.5:
+            yield LONGER_THAN_TRAINED.finding(
+                _where(m.place),
+                "note",
+                _share(run.steps, run.steps),
+                f"{m.kind} is asked of {m.asked_longest} places, and in {run.steps} steps was "
+                f"trained on {m.longest} at most.",
+                ("Look at what decides how long the sequences of a step are.",),
+            )
+
+
+UNCHANGED_INPUTS = Kind(
+    "unchanged-inputs",
+    "some columns of what goes in come out as they were, to the last bit, and others do not: right "
+    "where what is known is kept, and not where all is to be transformed, as in a flow (a note)",
+    "Dinh et al. 2017, Sec. 3.4: masks of coupling layers alternate",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", UNCHANGED_INPUTS)
+def unchanged_inputs(run: ScriptRun) -> Iterator[Finding]:
+    """Coupling layers that all leave the same half as it is."""
+    for m in run.modules:
+        if run.steps >= FEW and QUARTER <= m.unchanged < 1:
+            yield UNCHANGED_INPUTS.finding(
+                _where(m.place),
+                "note",
+                _share(1, 1),
+                f"{m.unchanged:.0%} of the columns that go into {m.kind} come out as they were, to "
+                "the last bit: no layer transforms them.",
+                ("If all are to be transformed, let the masks of its layers alternate.",),
+            )
+
+
+GROWING_GRAPH = Kind(
+    "growing-graph",
+    "the graph behind the loss has more operations from step to step",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", GROWING_GRAPH)
+def growing_graph(run: ScriptRun) -> Iterator[Finding]:
+    """What is computed hangs on to all that was computed before."""
+    for loss in run.losses.values():
+        counts = [n for _, n in loss.nodes]
+        rising = all(b > a for a, b in pairwise(counts))
+        if len(counts) >= 4 and rising and counts[-1] >= GROWN * counts[0]:
+            steps = [s for s, _ in loss.nodes]
+            yield GROWING_GRAPH.finding(
+                _where(loss.place),
+                "warning",
+                _share(len(counts), len(counts)),
+                f"The graph behind the loss at {_where(loss.place)} grows: {counts[0]} operations "
+                f"at step {steps[0]}, {counts[-1]} at step {steps[-1]}. Each step computes "
+                "through all before it.",
+                (
+                    "Detach what is carried from step to step, as a hidden state; add up losses by "
+                    "`loss.item()`.",
+                ),
+            )
+
+
+DWINDLING_RATE = Kind(
+    "dwindling-rate",
+    "a scheduler that steps with every step has brought the rate to a hundredth, early in the run",
+    SOURCE,
+)
+
+
+@rule("script", DWINDLING_RATE)
+def dwindling_rate(run: ScriptRun) -> Iterator[Finding]:
+    """A scheduler that was meant for epochs."""
+    for o in run.optimizers:
+        stepped = [
+            (kind, place) for (kind, place), n in run.scheduled.items() if n >= MANY * o.steps
+        ]
+        if o.steps < FEW or not stepped or not max(o.rates) > 0:
+            continue
+        peak = max(o.rates)
+        low = max(i for i, rate in enumerate(o.rates, 1) if rate > DWINDLED * peak)
+        # a schedule that ends with the run is low for some of it, as a cosine for 6 %
+        if len(o.rates) - low >= (QUARTER if run.stopped else MANY) * len(o.rates):
+            kind, place = stepped[0]
+            yield DWINDLING_RATE.finding(
+                _where(place),
+                "warning",
+                _share(len(o.rates) - low, len(o.rates)),
+                f"{kind} steps at each step of training ({_where(place)}): the rate has fallen "
+                f"from {peak:.2g} to {o.rates[-1]:.2g} by step {len(o.rates)}, and below a "
+                f"hundredth since step {low}.",
+                ("Step it once an epoch, or give it the number of steps that there are.",),
+            )
+
+
+REPEATED_BATCH = Kind(
+    "repeated-batch",
+    "a loader is begun anew for each step, and its first batch is all that is seen",
+    SOURCE,
+    brings=TRAINING,
+)
+
+
+@rule("script", REPEATED_BATCH)
+def repeated_batch(run: ScriptRun) -> Iterator[Finding]:
+    """`next(iter(loader))` in a loop."""
+    for loader in run.loaders.values():
+        steps = max(run.steps, run.backwards, 1)  # several batches may make a step
+        ordered = loader.sampler == "SequentialSampler" and (loader.count or 0) > 1
+        looked = max((o.looked for o in run.optimizers), default=steps)
+        alike = max((m.alike for m in run.modules), default=0) >= 0.9 * min(looked, loader.begun)
+        several = loader.count is None or loader.count > 1
+        if loader.begun >= max(FEW, MANY * steps) and (ordered or (alike and several)):
+            yield REPEATED_BATCH.finding(
+                _where(loader.place),
+                "warning",
+                _share(min(loader.begun, steps), steps),
+                f"The loader at {_where(loader.place)} is begun anew {loader.begun} times in "
+                f"{steps} steps{', without shuffling' if ordered else ''}: of its "
+                f"{'' if loader.count is None else f'{loader.count} '}batches the first is seen "
+                "again and again.",
+                ("Go through the loader: `for batch in loader`.",),
+            )
+
+
+REPEATED_DRAWS = Kind(
+    "repeated-draws",
+    "random numbers that are drawn outside of modules are the same in each step, for their source "
+    "is set anew",
+    SOURCE,
+    brings=TRAINING,
+)
+
+
+@rule("script", REPEATED_DRAWS)
+def repeated_draws(run: ScriptRun) -> Iterator[Finding]:
+    """A seed that is set within the loop."""
+    drawn = run.drawn.items()
+    again = [(key, same) for key, (same, of) in drawn if same >= FEW and same >= 0.9 * of]
+    if again:
+        (name, place), same = again[0]
+        more = "" if len(again) == 1 else f", and what is drawn at {len(again) - 1} other places,"
+        yield REPEATED_DRAWS.finding(
+            _where(place),
+            "warning",
+            _share(same, same),
+            f"`{name}` at {_where(place)}{more} gives the same numbers in each of {same + 1} "
+            "steps: the source that it draws from is seeded anew, and nothing is random any more.",
+            ("Seed once, before the loop, and keep the generator.",),
+        )
+
+
+STRONG_CLIPPING = Kind(
+    "clipped-steps",
+    "gradients are clipped to less than a tenth of their norm in most steps",
+    SOURCE,
+)
+
+
+@rule("script", STRONG_CLIPPING)
+def strong_clipping(run: ScriptRun) -> Iterator[Finding]:
+    """A limit that is the rate in truth."""
+    cut = [(place, limit, norm) for place, limit, norm in run.clipped if norm > 10 * limit > 0]
+    if len(run.clipped) >= FEW and len(cut) >= 0.9 * len(run.clipped):
+        place, limit, _ = cut[-1]
+        usual = median(norm for *_, norm in cut)
+        yield STRONG_CLIPPING.finding(
+            _where(place),
+            "warning",
+            _share(len(cut), len(run.clipped)),
+            f"Gradients are clipped to a norm of {limit:g} ({_where(place)}), and have one of "
+            f"{usual:.3g}: each step is {usual / limit:.2g} times as short as the rate says.",
+            ("Clip what is unusual: at several times the usual norm.",),
+        )
+
+
+SORTED_CLASSES = Kind(
+    "one-class-batches",
+    "most batches hold one class alone, of the several that the output has",
+    SOURCE,
+    even_if_it_learns=True,
+    brings=TRAINING,
+)
+
+
+@rule("script", SORTED_CLASSES)
+def sorted_classes(run: ScriptRun) -> Iterator[Finding]:
+    """Samples in the order of their classes."""
+    large = [(one, many) for size, one, many in run.classes if size >= 8 and many > 2]
+    alone = sum(one == 1 for one, _ in large)
+    if len(large) >= FEW and alone >= 0.75 * len(large):
+        place = next((loader.place for loader in run.loaders.values()), None)
+        yield SORTED_CLASSES.finding(
+            _where(place),
+            "warning",
+            _share(alone, len(large)),
+            f"{alone} of {len(large)} batches hold one class alone, of {large[0][1]}: samples come "
+            "in the order of their classes, and each step forgets the others.",
+            ("Shuffle: `DataLoader(..., shuffle=True)`.",),
+        )
+
+
+RECREATED_OPTIMIZER = Kind(
+    "recreated-optimizer",
+    "an optimizer is made anew for each step, and forgets what it has gathered",
+    SOURCE,
+    brings=TRAINING,
+)
+
+
+@rule("script", RECREATED_OPTIMIZER)
+def recreated_optimizer(run: ScriptRun) -> Iterator[Finding]:
+    """Momentum and moments that start again with each step."""
+    main = run.main
+    if main is None or main.steps < FEW:
+        return
+    for place, count in run.made.items():
+        steps = sum(o.steps for o in run.optimizers if o.made == place)
+        if count >= MANY * steps and place == main.made:
+            yield RECREATED_OPTIMIZER.finding(
+                _where(place),
+                "warning",
+                _share(min(count, steps), steps),
+                f"{main.kind} is made anew {count} times in {steps} steps ({_where(place)}): "
+                "momentum and step sizes start again with each.",
+                ("Make it once, before the loop.",),
+            )
+
+
+OVERWRITTEN_WEIGHTS = Kind(
+    "overwritten-weights",
+    "something else writes to the weights between the steps of their optimizer; a note, unless the "
+    "script comes farther without",
+    SOURCE,
+    brings=(RATE_TOO_HIGH, RATE_TOO_LOW),
+    even_if_it_learns=True,
+)
+
+
+@rule("script", OVERWRITTEN_WEIGHTS)
+def overwritten_weights(run: ScriptRun) -> Iterator[Finding]:
+    """Averages that are copied back, or weights that are clamped."""
+    for o in run.optimizers:
+        if o.looked >= FEW and o.overwritten >= MANY * o.looked and run.made[o.made] <= 1:
+            yield OVERWRITTEN_WEIGHTS.finding(
+                _where(o.place),
+                "note",
+                _share(o.overwritten, o.looked),
+                f"Between the steps of {o.kind} ({_where(o.place)}) something else writes to its "
+                f"weights ({o.overwritten} of {o.looked} times), as clamping or an average does.",
+                ("If it is an average that is copied back, keep it in a model of its own.",),
+            )
+
+
+GRAPH_USED_TWICE = Kind(
+    "graph-used-twice",
+    "a backward pass goes through the graph of a step before, which autograd refuses",
+    SOURCE,
+    proven=True,
+)
+CUT_LOSS = Kind(
+    "cut-loss",
+    "`backward` is called on what has no history, which autograd refuses",
+    SOURCE,
+    proven=True,
+)
+
+
+@rule("script", GRAPH_USED_TWICE, CUT_LOSS)
+def refused_backward(run: ScriptRun) -> Iterator[Finding]:
+    """What autograd itself has said before the script ended."""
+    kind, says, _ = run.error or ("", "", "")
+    where = _where(run.raised)
+    if kind == "RuntimeError" and "backward through the graph a second time" in says:
+        yield GRAPH_USED_TWICE.finding(
+            where,
+            "error",
+            _share(0, 1),
+            f"The backward pass at {where} goes through the graph of an earlier step, whose values "
+            "are gone: something is carried from step to step with its history.",
+            ("Detach what is carried, as a hidden state, before it is used again.",),
+        )
+    if kind == "RuntimeError" and "does not require grad" in says:
+        yield CUT_LOSS.finding(
+            where,
+            "error",
+            _share(0, 1),
+            f"The loss at {where} has no history: between the parameters and it something was "
+            "detached, or computed without gradients.",
+            ("Look for `detach()`, `.data`, `.item()` or `no_grad()` before it.",),
+        )
+
+
+NON_FINITE_GRADIENTS = Kind(
+    "non-finite-gradients",
+    "gradients cease to be numbers in a step whose loss is one: something has no derivative at "
+    "what it was computed of",
+    SOURCE,
+    proven=True,
+)
+NON_FINITE_LOSS = Kind(
+    "non-finite-loss",
+    "the loss ceases to be a number; the operation is named that made the first of what was",
+    SOURCE,
+)
+
+
+@rule("script", NON_FINITE_GRADIENTS, NON_FINITE_LOSS)
+def broken_numbers(run: ScriptRun) -> Iterator[Finding]:
+    """Where numbers cease to be numbers."""
+    broken = run.broken
+    if broken is None:
+        return
+    where = _where(broken.place or (run.loss.place if run.loss else None))
+    evidence = (
+        Reading("(script)", q.BROKE_AT_STEP, Estimate.exactly(broken.step), "script", broken.how),
+    )
+    made = f"`{broken.how}` at {where}" if broken.how and broken.place else f"`{broken.how}`"
+    if broken.what == "gradients":
+        yield NON_FINITE_GRADIENTS.finding(
+            where,
+            "error",
+            evidence,
+            f"In step {broken.step} the loss is a number, and gradients are none: {made} has no "
+            "derivative at what it was given, as a root has none at zero; the next step makes "
+            "all that it reaches not a number.",
+            (
+                "Keep what it is given away from there (`x.clamp_min(1e-12)`), before it and not "
+                "behind it: a `torch.where` behind it lets 0 times infinity through.",
+            ),
+        )
+        return
+    how = f": {made} made the first of it" if broken.how else ""
+    what = "the step itself makes weights that are" if broken.what == "step" else "the loss is"
+    lost = run.loss is not None and not isfinite(run.loss.values[-1])
+    yield NON_FINITE_LOSS.finding(
+        where,
+        "error" if lost else "warning",
+        evidence,
+        f"In step {broken.step} {what} not a number{how}.",
+        ("Look at what it is given there: zeros under a logarithm, or numbers that grew.",),
+    )
+
+
+NOTHING_LOADED = Kind(
+    "nothing-loaded",
+    "`load_state_dict` changes nothing: with `strict=False` it finds no tensor of the model in the "
+    "file, or few; or it is given the model's own tensors, handed out by `state_dict` before other "
+    "steps",
+    SOURCE,
+    proven=True,
+    even_if_it_learns=True,
+    brings=TRAINING,
+)
+
+
+RENAME = "Rename the keys (a prefix as `module.` is often all), and pass `strict=True`."
+
+
+@rule("script", NOTHING_LOADED)
+def nothing_loaded(run: ScriptRun) -> Iterator[Finding]:
+    """Names in a file that no parameter has."""
+    for loaded in run.loaded:
+        if not loaded.wanted:
+            continue
+        if not loaded.met:
+            says = (
+                f"took nothing: none of {loaded.keys} names in the file is one of the "
+                f"{loaded.wanted} of the model."
+                if loaded.keys
+                else f"took nothing: it was given no tensor, of the {loaded.wanted} that there are."
+            )
+        elif loaded.met < loaded.wanted / 2 and loaded.met <= loaded.keys / 2:
+            says = (
+                f"took {loaded.met} of {loaded.keys} tensors in the file, and {loaded.wanted} are "
+                "those of the model: the others have names that it does not know."
+            )
+        elif loaded.shared:
+            says = (
+                "changed nothing: what it was given are the model's own tensors, which "
+                "`state_dict` hands out and later steps have written to."
+            )
+        elif loaded.same and loaded.met == loaded.wanted and not loaded.at:
+            says = "changed nothing: what it was given are the weights that the model had before."
+        else:
+            continue
+        do, severity = RENAME, "warning" if loaded.met or not loaded.keys else "error"
+        if loaded.shared:
+            do = "Keep a copy: `copy.deepcopy(model.state_dict())`."
+        elif loaded.same:
+            severity = "note"
+        yield NOTHING_LOADED.finding(
+            _where(loaded.place),
+            severity,
+            _share(loaded.met, loaded.wanted),
+            f"`load_state_dict` at {_where(loaded.place)} {says}",
+            (do,),
+        )
+
+
+SOFTMAX_TWICE = Kind(
+    "softmax-twice",
+    "what cross-entropy is given has been through a softmax, or a sigmoid where it takes logits",
+    SOURCE,
+    proven=True,
+)
+SPREAD_SHAPES = Kind(
+    "spread-shapes",
+    "output and targets of a loss have shapes that are spread over one another",
+    SOURCE,
+    proven=True,
+)
+TWICE: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "cross_entropy": ("Softmax", "Sigmoid"),
+        "binary_cross_entropy_with_logits": ("Sigmoid", "Softmax"),
+    }
+)
+
+
+@rule("script", SOFTMAX_TWICE, SPREAD_SHAPES)
+def misread_losses(run: ScriptRun) -> Iterator[Finding]:
+    """Losses that are given what they do not take."""
+    for (name, node, shapes, place), count in run.comparisons.items():
+        squashed = next((w for w in TWICE.get(name, ()) if node.startswith(w)), None)
+        if squashed and count >= FEW:
+            yield SOFTMAX_TWICE.finding(
+                _where(place),
+                "error",
+                _share(count, count),
+                f"`{name}` at {_where(place)} takes logits, and is given what comes out of a "
+                f"{squashed.lower()}: its gradient fades where the model is wrong.",
+                (f"Give `{name}` the output before the {squashed.lower()}.",),
+            )
+        out, targets = shapes
+        spread = out != targets and _spreads(out, targets)
+        if name in OF_VALUES and spread:
+            yield SPREAD_SHAPES.finding(
+                _where(place),
+                "error",
+                _share(count, count),
+                f"`{name}` at {_where(place)} compares {list(out)} with {list(targets)}: each "
+                "output is compared with the targets of all samples.",
+                ("Give both one shape, by `squeeze(-1)` or `view_as`.",),
+            )
+
+
+SCRAMBLED_CLASSES = Kind(
+    "scrambled-classes",
+    "scores whose second dimension are classes are laid out as rows of classes without bringing "
+    "that dimension to the end",
+    "Arithmetic: rows then hold scores of several places, and of one class",
+    proven=True,
+    even_if_it_learns=True,
+    brings=TRAINING,
+)
+
+
+@rule("script", SCRAMBLED_CLASSES)
+def scrambled_classes(run: ScriptRun) -> Iterator[Finding]:
+    """`scores.reshape(-1, classes)` of images or sequences with channels first."""
+    for place, shape in run.scrambled.items():
+        if run.steps >= FEW:
+            yield SCRAMBLED_CLASSES.finding(
+                _where(place),
+                "error",
+                _share(1, 1),
+                f"Scores of shape {list(shape)} are laid out as rows of {shape[1]} classes for the "
+                f"loss at {_where(place)}, and classes are not their last dimension: a row holds "
+                "scores of one class at neighbouring places, and is compared with another place.",
+                ("Bring classes to the end before: `scores.movedim(1, -1).reshape(-1, classes)`.",),
+            )
+
+
+NARROW_SCORES = Kind(
+    "narrow-scores",
+    "scores of a cross-entropy are products of vectors of length one, times a number so small that "
+    "half (warning) or nine tenths (error) of the loss of equal scores is out of reach",
+    "Wang et al. 2017, Proposition 2: the least loss of normalised features",
+    proven=True,
+    brings=TRAINING,
+)
+REVERSED_CLASS_WEIGHTS = Kind(
+    "reversed-class-weights",
+    "the weights of the classes of a loss are the larger, the more samples a class has",
+    "King & Zeng 2001, Sec. 4: the rare ones are to weigh more",
+    even_if_it_learns=True,
+)
+OWN_SCORE = Kind(
+    "own-score",
+    "each row of a cross-entropy of products of vectors of length one is compared with itself, "
+    "too, and that is not its target",
+    "Arithmetic: no pair is nearer than a row is to itself",
+    even_if_it_learns=True,
+)
+UNRELATED_PAIRS = Kind(
+    "unrelated-pairs",
+    "rows that a loss is told to bring together are no nearer at first than any others, and "
+    "others, in a fixed order, are, as inputs or by their scores",
+    "Arithmetic: two views of one sample are alike",
+    even_if_it_learns=True,
+)
+SURELY, BY_CHANCE = 8.0, 3.0  # standard errors
+LOOKS = 3  # at a call of a loss
+BALANCE = 1.5  # times the weight, or the number
+
+
+@rule("script", NARROW_SCORES, OWN_SCORE, REVERSED_CLASS_WEIGHTS, UNRELATED_PAIRS)
+def misled_scores(run: ScriptRun) -> Iterator[Finding]:
+    """Scores that cannot tell classes apart, classes that do not count, pairs that are none."""
+    for place, (many, size) in run.narrow.items():
+        share = log1p((many - 1) * exp(-2 * size)) / log(many) if many > 1 else 0.0
+        if run.steps >= FEW and share >= MANY:
+            yield NARROW_SCORES.finding(
+                _where(place),
+                "error" if share >= 0.9 else "warning",
+                (Reading("(script)", q.OUT_OF_REACH, Estimate.exactly(share), "script"),),
+                f"The scores of the cross-entropy at {_where(place)} are products of vectors of "
+                f"length one, and lie within {size:.2g} of zero: of {many} no weights bring the "
+                f"loss below {share:.0%} of that of equal scores.",
+                ("Divide them by a temperature of 0.05 to 0.1, or multiply them by its inverse.",),
+            )
+    for place, count in run.selves.items():
+        if run.steps >= FEW and count >= LOOKS:
+            yield OWN_SCORE.finding(
+                _where(place),
+                "warning",
+                _share(count, count),
+                f"The scores at {_where(place)} are of rows with one another, each with itself "
+                "among them: no other can be nearer, and the loss stays above log 2.",
+                (
+                    "Leave the diagonal out: `scores.masked_fill(torch.eye(n, dtype=torch.bool), "
+                    "-torch.inf)`.",
+                ),
+            )
+    for place, (weights, counts) in run.weighted.items():
+        seen = sorted((n, w) for n, w in zip(counts, weights, strict=True) if n)
+        if run.steps < FEW or len(seen) < 2 or seen[-1][0] < 2 * BALANCE * seen[0][0]:
+            continue
+        rising = all(b[1] >= a[1] for a, b in pairwise(seen) if b[0] > BALANCE * a[0])
+        if rising and seen[-1][1] >= BALANCE * seen[0][1]:
+            yield REVERSED_CLASS_WEIGHTS.finding(
+                _where(place),
+                "warning",
+                _share(seen[0][0], sum(counts)),
+                f"The loss at {_where(place)} weighs classes, and the most frequent one "
+                f"({seen[-1][0]} samples seen) weighs {seen[-1][1] / max(seen[0][1], 1e-12):.2g} "
+                f"times as much as the rarest ({seen[0][0]}): the rare one counts for less than "
+                "without weights.",
+                ("Take one over the frequency of a class as its weight.",),
+            )
+    for place, (best, shift, told) in run.pairs.items():
+        if run.steps >= FEW and best > SURELY and told < BY_CHANCE:
+            how = "its neighbour" if shift == 1 else f"the one {shift} rows on"
+            yield UNRELATED_PAIRS.finding(
+                _where(place),
+                "warning",
+                _share(1, 1),
+                f"The loss at {_where(place)} is told which rows belong together, and at first "
+                f"these are no nearer than any others ({told:.1f} standard errors); of each row "
+                f"{how} is, by {best:.0f} standard errors.",
+                ("Look at the order in which views are put together, and at the targets.",),
+            )
+
+
+@rule("script", COPIED_TARGETS)
+def copied_targets(run: ScriptRun) -> Iterator[Finding]:
+    """A decoder that is called place by place, and is told there what it is to say."""
+    for place, count in run.copied.items():
+        if run.steps >= FEW and count >= FEW:
+            yield COPIED_TARGETS.finding(
+                _where(place),
+                "warning",
+                _share(count, count),
+                f"The ids that a module is called with, place by place, are the targets of the "
+                f"loss at {_where(place)} at the same place: it is given what it is to put out.",
+                ("Give it the targets shifted by one, behind a token that begins.",),
+            )
+
+
+SKIPPED_BATCHES = Kind(
+    "skipped-batches",
+    "a model is called for each batch of a loader, and one backward pass is made behind all of "
+    "them, of the last one",
+    SOURCE,
+    brings=TRAINING,
+)
+
+
+@rule("script", SKIPPED_BATCHES)
+def skipped_batches(run: ScriptRun) -> Iterator[Finding]:
+    """A backward pass that stands behind the loop over batches, and not in it."""
+    lost, of = run.lost_calls
+    many = max((e.count or 0 for e in run.loaders.values()), default=0)
+    often = any(e.begun >= 0.9 * run.steps for e in run.loaders.values())
+    if run.steps >= LOOKS and often and many >= LOOKS and of and lost >= (1 - 1.5 / many) * of:
+        yield SKIPPED_BATCHES.finding(
+            _where(run.loss.place if run.loss else None),
+            "warning",
+            _share(lost, of),
+            f"Of {of} calls with gradients {lost} lead to no loss that is passed back: the loader "
+            f"is gone through ({many} batches) for each backward pass, which is of the last alone.",
+            ("Put the backward pass and the step into the loop over batches.",),
+        )
+
+
+UNSWITCHED_TEACHER = Kind(
+    "unswitched-teacher",
+    "a model that never trains, with dropout or batch normalisation, is asked in training mode (a "
+    "note)",
+    SOURCE,
+    even_if_it_learns=True,
+)
+REPEATED_LAYERS = Kind(
+    "repeated-layers",
+    "a list of layers holds one and the same layer several times; a note, unless the script comes "
+    "farther with copies of it",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", UNSWITCHED_TEACHER, REPEATED_LAYERS)
+def odd_models(run: ScriptRun) -> Iterator[Finding]:
+    """A teacher that drops at random, and a stack that is one layer."""
+    for name in dict.fromkeys(run.untold):
+        if run.steps >= FEW:
+            yield UNSWITCHED_TEACHER.finding(
+                "(script)",
+                "note",
+                _share(run.steps, run.steps),
+                f"{name} is asked without gradients alone, and in training mode: its dropout draws "
+                "and its batch normalisation takes the batch at hand.",
+                ("Call `eval()` on it, if it is not to draw.",),
+            )
+    for m in run.modules:
+        if run.steps >= FEW and m.repeated_layers:
+            yield REPEATED_LAYERS.finding(
+                _where(m.place),
+                "note",
+                _share(run.steps, run.steps),
+                f"{_named(m.repeated_layers)} of {m.kind} are one and the same layer, which stands "
+                "in a list several times: it is called again and again with the same weights.",
+                ("Make each anew: `[Block() for _ in range(n)]`, not `[Block()] * n`.",),
+            )
+
+
+UNMOVED_STATES = Kind(
+    "unmoved-states",
+    "targets that look a step ahead are of the same samples as what is learned from them",
+    "Arithmetic: a state that is its own successor tells nothing of what is done",
+    proven=True,
+    brings=TRAINING,
+)
+
+
+@rule("script", UNMOVED_STATES)
+def unmoved_states(run: ScriptRun) -> Iterator[Finding]:
+    """A buffer that holds one array many times, which its environment goes on writing to."""
+    still, of = run.unmoved
+    if run.steps >= FEW and of >= THROUGH_TIME and still == of:
+        yield UNMOVED_STATES.finding(
+            "(script)",
+            "error",
+            _share(still, of),
+            f"In {still} of {of} steps the states that targets look ahead of are the same, number "
+            "by number, as the states before: each is its own successor.",
+            ("Keep a copy of each state (`state.copy()`), not the array that is written to.",),
+        )
+
+
+UNUSED_DERIVATIVE = Kind(
+    "unused-derivative",
+    "derivatives are taken with their graph, and no loss is made of them",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", UNUSED_DERIVATIVE)
+def unused_derivative(run: ScriptRun) -> Iterator[Finding]:
+    """Weights that are adapted and not used, a penalty that is not added."""
+    for place, (unused, of) in run.derivatives.items():
+        if run.steps >= FEW and of >= 2 and unused == of:
+            yield UNUSED_DERIVATIVE.finding(
+                _where(place),
+                "warning",
+                _share(unused, of),
+                f"The derivative at {_where(place)} is taken with its graph (`create_graph=True`), "
+                "and the loss that is passed back is not made of it: what is computed from it is "
+                "left aside.",
+                ("Let the loss be of what was made of it, or do not compute it.",),
+            )
+
+
+MINIMISED_ENTROPY = Kind(
+    "minimised-entropy",
+    "steps make the entropy of a policy smaller, which a bonus is to make larger",
+    "Williams & Peng 1991; Mnih et al. 2016, Sec. 4: entropy is added to what is maximised",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", MINIMISED_ENTROPY)
+def minimised_entropy(run: ScriptRun) -> Iterator[Finding]:
+    """A bonus with the wrong sign: a policy that is to be sure at once."""
+    for place, (down, of) in run.entropies.items():
+        if run.steps >= FEW and of >= FEW and down >= 0.9 * of and run.turned:
+            yield MINIMISED_ENTROPY.finding(
+                _where(place),
+                "warning",
+                _share(down, of),
+                f"The entropy at {_where(place)} is made smaller by each step: the policy is drawn "
+                "to do one thing always, whatever comes of it.",
+                ("Take it away from the loss: `loss - 0.01 * entropy`.",),
+            )
+
+
+DRAWN_TWICE = Kind(
+    "drawn-twice",
+    "of two draws of whole numbers alike one goes into a model and the other one is an index, and "
+    "the script comes farther where they are one",
+    SOURCE,
+)
+FORGOTTEN_STATE = Kind(
+    "forgotten-state",
+    "the script comes farther where recurrent layers begin where the batch before has ended",
+    SOURCE,
+)
+REVERSED_EDGES = Kind(
+    "reversed-edges",
+    "the script comes farther where the edges of its graph are turned round",
+    SOURCE,
+)
+UNSHARED_PROBABILITIES = Kind(
+    "unshared-probabilities",
+    "a loss takes logarithms of the probabilities of classes, and those that it is given do not "
+    "add up to one over the classes",
+    SOURCE,
+    proven=True,
+    even_if_it_learns=True,
+)
+BOUNDED_OUTPUT = Kind(
+    "bounded-output",
+    "a loss of values is given the output of an operation that ends in a range, and 5 % (warning) "
+    "or 50 % (error) of the spread of the targets lies beyond it",
+    "Arithmetic: what no output can be",
+    proven=True,
+    brings=(*TRAINING, OUT_OF_REACH),
+)
+
+
+@rule("script", UNSHARED_PROBABILITIES, BOUNDED_OUTPUT)
+def unfit_outputs(run: ScriptRun) -> Iterator[Finding]:
+    """Outputs that are not, or cannot be, what a loss takes."""
+    for (name, place), gap in run.unshared.items():
+        if run.steps >= FEW and gap > UNSHARED:
+            yield UNSHARED_PROBABILITIES.finding(
+                _where(place),
+                "warning",
+                _share(1, 1),
+                f"`{name}` at {_where(place)} takes logarithms of probabilities, and what it is "
+                f"given adds up to {exp(gap):.3g} times one, or as much less, over the classes: "
+                "the softmax before it is missing, or over another dimension.",
+                ("Give it the `log_softmax` over the dimension of the classes.",),
+            )
+    for (name, place), share in run.beyond.items():
+        if run.steps >= FEW and share >= REACH:
+            yield BOUNDED_OUTPUT.finding(
+                _where(place),
+                "error" if share >= MANY else "warning",
+                (Reading("(script)", q.OUT_OF_REACH, Estimate.exactly(share), "script", name),),
+                f"The loss at {_where(place)} compares targets with what comes out of a {name}: "
+                f"{share:.0%} of their spread lies beyond what that can be.",
+                (f"Leave out the {name} at the end, or scale the targets into its range.",),
+            )
+
+
+@rule("script", SPREAD_SHAPES)
+def spread_by_hand(run: ScriptRun) -> Iterator[Finding]:
+    """A loss that is written out, of shapes that are spread over one another."""
+    for (name, out, targets, place), count in run.spreads.items():
+        if run.steps >= FEW and count >= min(FEW, run.steps):
+            yield SPREAD_SHAPES.finding(
+                _where(place),
+                "error",
+                _share(count, count),
+                f"`{name}` at {_where(place)} takes {list(out)} with {list(targets)}: each output "
+                "meets the targets of all samples.",
+                ("Give both one shape, by `squeeze(-1)` or `view_as`.",),
+            )
+
+
+MAXIMISED_LOSS = Kind(
+    "maximised-loss",
+    "steps make a loss larger that is to be small, for its sign is turned",
+    SOURCE,
+    proven=True,
+    even_if_it_learns=True,
+)
+ATTACHED_TARGET = Kind(
+    "attached-target",
+    "the targets of a loss follow its gradient: they are sums with an output of the same weights, "
+    "or of another model that the same optimizer moves, and nothing else is minimised",
+    SOURCE,
+    brings=TRAINING,
+)
+IDENTICAL_PAIR = Kind(
+    "identical-pair",
+    "a loss is to bring two tensors together, and is given the same one twice",
+    SOURCE,
+    proven=True,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", MAXIMISED_LOSS, ATTACHED_TARGET, IDENTICAL_PAIR)
+def turned_losses(run: ScriptRun) -> Iterator[Finding]:
+    """Losses that cannot do what they are for."""
+    for (name, place), (up, of) in run.reversed.items():
+        if of >= FEW and up >= 0.9 * of and len(run.optimizers) == 1:
+            yield MAXIMISED_LOSS.finding(
+                _where(place),
+                "error",
+                _share(up, of),
+                f"`{name}` at {_where(place)} goes into what is minimised with a minus: each step "
+                "makes it larger.",
+                (f"Minimise `{name}` itself.",),
+            )
+    for (name, place), count in run.attached.items():
+        if count >= 2:
+            yield ATTACHED_TARGET.finding(
+                _where(place),
+                "warning",
+                _share(count, count),
+                f"The targets of `{name}` at {_where(place)} are a sum with what the same weights "
+                "give, and gradients go through them: they are moved towards the output.",
+                ("Compute targets under `torch.no_grad()`, or detach them.",),
+            )
+    for (name, place), count in run.two_sided.items():
+        if count >= 2:
+            yield ATTACHED_TARGET.finding(
+                _where(place),
+                "warning",
+                _share(count, count),
+                f"`{name}` at {_where(place)} is all that is minimised, and one optimizer moves "
+                "what gives both of its sides: they agree where both say nothing of what they are "
+                "given.",
+                ("Detach the side that is the target, and leave its weights to no optimizer.",),
+            )
+    for (name, place), count in run.identical.items():
+        if count >= FEW:
+            yield IDENTICAL_PAIR.finding(
+                _where(place),
+                "error",
+                _share(count, count),
+                f"`{name}` at {_where(place)} is given the same tensor twice: a pair that is alike "
+                "already teaches nothing of what belongs together.",
+                ("Give it two samples that belong together, or two views of one.",),
+            )
+
+
+REVERSED_POLICY = Kind(
+    "reversed-policy",
+    "steps make log probabilities smaller, the more the larger their weight; right for costs; a "
+    "note",
+    "Williams 1992, Sec. 4: steps follow the gradient of reward times log probability",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", REVERSED_POLICY)
+def reversed_policy(run: ScriptRun) -> Iterator[Finding]:
+    """A policy that learns to do what is not rewarded."""
+    for place, (turned, of) in run.turned.items():
+        if run.steps >= FEW and of >= FEW and turned >= 0.9 * of:
+            yield REVERSED_POLICY.finding(
+                _where(place),
+                "note",
+                _share(turned, of),
+                f"Log probabilities are weighted at {_where(place)}, and each step makes them "
+                "smaller, the more the larger the weight: right if weights are costs, and reversed "
+                "if they are rewards or advantages.",
+                ("Minimise minus the mean of reward times log probability.",),
+            )
+
+
+SCALED_GRADIENTS = Kind(
+    "scaled-gradients",
+    "gradients that a scaler has made larger are clipped, or stepped by, as they are",
+    "What a scaler of torch does, watched",
+    proven=True,
+    brings=(RATE_TOO_HIGH, STRONG_CLIPPING),
+)
+
+
+@rule("script", SCALED_GRADIENTS)
+def scaled_gradients(run: ScriptRun) -> Iterator[Finding]:
+    """A scaler that is not asked to undo what it did."""
+    of = sum(n for (what, _), n in run.scaled.items() if what == "scale")
+    for (what, place), count in run.scaled.items():
+        if what == "scale" or of < FEW or count < MANY * of:
+            continue
+        clipped = what == "clipping"
+        yield SCALED_GRADIENTS.finding(
+            _where(place),
+            "warning",
+            _share(count, of),
+            f"The {what} at {_where(place)} is of gradients that the scaler has multiplied by its "
+            "scale" + (": the limit is as many times too strict." if clipped else "."),
+            (
+                "Call `scaler.unscale_(optimizer)` before gradients are clipped."
+                if clipped
+                else "Step by `scaler.step(optimizer)`, which divides by the scale.",
+            ),
+        )
+
+
+LONG_WARM_UP = Kind(
+    "long-warm-up",
+    "a scheduler lets the rate rise for longer than there are steps",
+    SOURCE,
+)
+
+
+@rule("script", LONG_WARM_UP)
+def long_warm_up(run: ScriptRun) -> Iterator[Finding]:
+    """A rate that never comes to be what it was meant to be."""
+    for o in run.optimizers:
+        if o.steps < FEW or not o.planned:
+            continue
+        rising = all(b >= a for a, b in pairwise(o.rates)) and o.rates[-1] > o.rates[0]
+        ended = not run.stopped and rising and o.rates[-1] < MANY * o.planned
+        meant = o.warm_up is not None and o.warm_up[0] >= 0.9 * o.warm_up[1] > 0
+        if not (ended or meant):
+            continue
+        plan = "" if o.warm_up is None else " in {} of {} steps".format(*o.warm_up)
+        place = next((place for _, place in run.scheduled), None)
+        yield LONG_WARM_UP.finding(
+            _where(place or o.place),
+            "warning",
+            _share(len(o.rates), len(o.rates)),
+            f"The rate rises{plan} ({_where(place)}), and is {o.rates[-1]:.2g} after {o.steps}, of "
+            f"{o.planned:.2g} that it was meant to be: training ends before its warm-up does.",
+            ("Let it rise for a tenth of the steps that there are, or less.",),
+        )
+
+
+BATCH_OF_ONE = Kind(
+    "batch-of-one",
+    "a model with batch normalisation is trained on one sample at a time",
+    SOURCE,
+)
+
+
+@rule("script", BATCH_OF_ONE)
+def batch_of_one(run: ScriptRun) -> Iterator[Finding]:
+    """Statistics of a batch that is a single sample."""
+    for m in run.modules:
+        if m.norms and m.in_training >= FEW and m.alone >= 0.9 * m.in_training:
+            yield BATCH_OF_ONE.finding(
+                _where(m.place),
+                "warning",
+                _share(m.alone, m.in_training),
+                f"{m.kind} has batch normalisation and is called with one sample at a time "
+                f"({m.alone} of {m.in_training} calls): each is normalised by itself, and in "
+                "evaluation mode it is not.",
+                ("Use larger batches, or `nn.GroupNorm` in the place of batch normalisation.",),
+            )
+
+
+HARMFUL_DECAY = Kind(
+    "harmful-decay",
+    "the script comes farther where weight decay spares gains, biases and embeddings, or acts "
+    "beside the step of Adam and not in its gradient, and nearly as far as without any",
+    "Loshchilov & Hutter 2019, Sec. 2",
+)
+DISCRIMINATOR_WON = Kind(
+    "discriminator-won",
+    "of the losses of two optimizers, one of which trains through the model of the other, one is "
+    "next to nothing, and the other one large or faded",
+    SOURCE,
+)
+
+
+@rule("script", DISCRIMINATOR_WON)
+def discriminator_won(run: ScriptRun) -> Iterator[Finding]:
+    """An adversary that is always right, and teaches nothing any more."""
+    last = min((o.ended for o in run.optimizers), default=0)
+    if run.ahead or not any(m.fed for m in run.modules):
+        return  # a judge of what an actor does; or two that train beside one another
+    beside = [o for o in run.optimizers if o.steps >= FEW and o.began < last]
+    seen = [(o, run.losses.get(o.backward)) for o in beside]
+    long = [(o, loss.values) for o, loss in seen if loss and len(loss.values) >= 2 * FEW]
+    tails = [(o, v[0], median(v[-len(v) // 5 :]), min(v)) for o, v in long]
+    # a logarithm of one plus a little is below nothing
+    won = [t for t in tails if t[3] > -NOTHING * t[1] and t[2] < WON * t[1]]
+    least = max((max(end / WON, WON * first) for _, first, end, _ in won), default=0.0)
+    # the other one is far larger, or fades where it is one that saturates
+    faded = lambda first, last, low: low < 0 and abs(last) < WON * abs(first)
+    lost = [t for t in tails if t not in won and (t[2] > least or faded(*t[1:]))]
+    if won and lost:
+        o, first, last, _ = lost[0]
+        yield DISCRIMINATOR_WON.finding(
+            _where(won[0][0].backward),
+            "warning",
+            _share(o.steps, o.steps),
+            f"The loss at {_where(won[0][0].backward)} has fallen to next to nothing, and that at "
+            f"{_where(o.backward)} went from {first:.3g} to {last:.3g}: the one always wins, and "
+            "the other one learns nothing of it.",
+            ("Give the one that wins a lower rate or fewer steps.",),
+        )
+
+
+def _spreads(out: tuple[int, ...], targets: tuple[int, ...]) -> bool:
+    longest = max(len(out), len(targets))
+    a, b = ((1,) * (longest - len(s)) + s for s in (out, targets))
+    return any(x != y for x, y in zip(a, b, strict=True))
+
+
+HAND_WRITTEN_BACKWARD = Kind(
+    "hand-written-backward",
+    "a function of the script's own has a backward pass that is not the derivative of its forward "
+    "pass; a note, unless the script comes farther with the derivative. Silent of one that leaves "
+    "what it is given as it is, and where the derivative is zero, which is so on purpose",
+    "Arithmetic: autograd of the forward pass in float64",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", HAND_WRITTEN_BACKWARD)
+def hand_written_backward(run: ScriptRun) -> Iterator[Finding]:
+    """A derivative with a mistake in it."""
+    for (name, place), gaps in run.functions.items():
+        if run.steps >= FEW and gaps and min(gaps) > ALIKE:
+            gap = Estimate.exactly(median(gaps))
+            yield HAND_WRITTEN_BACKWARD.finding(
+                _where(place),
+                "note",
+                (Reading("(script)", q.DERIVATIVE_GAP, gap, "script", name),),
+                f"The backward pass of `{name}` ({_where(place)}) gives another gradient than the "
+                f"derivative of its forward pass: they differ by {median(gaps):.2g} of its size.",
+                ("Compare it by `torch.autograd.gradcheck`, in float64; or leave it to autograd.",),
+            )
+
+
+LAST_BATCH_SCORE = Kind(
+    "last-batch-score",
+    "what a script prints of an evaluation depends on its last batch alone",
+    "The script again, with nothing given in all batches but the last, and in the last",
+    even_if_it_learns=True,
+)
+
+
+def last_batch_score(run: ScriptRun, count: int, before: str, after: str) -> Finding:
+    """A score of one batch, where one of all was meant.
+
+    Args:
+        run: The script as it is.
+        count: Batches of an evaluation.
+        before: A number that was printed.
+        after: The same with nothing given in the last batch.
+    """
+    model = next((m for m in run.modules if m.evaluated), None)
+    return LAST_BATCH_SCORE.finding(
+        _where(model.evaluated if model else None),
+        "warning",
+        (),
+        f"A model is asked of {count} batches, and what is printed of it depends on the last one "
+        f"alone: with nothing given in all others each number stays as it is, and with nothing "
+        f"given in the last {before} is {after}.",
+        ("Add up what each batch gives, weighted by its samples, and divide at the end.",),
+    )
+
+
+RULES: tuple[Rule[ScriptRun], ...] = (
+    broken_numbers,
+    refused_backward,
+    cut_off,
+    emptied_gradients,
+    emptied_between,
+    left_out,
+    frozen_parameters,
+    cut_graph,
+    nothing_arrives,
+    idle_parameters,
+    misread_losses,
+    scrambled_classes,
+    misled_scores,
+    copied_targets,
+    skipped_batches,
+    odd_models,
+    unmoved_states,
+    unused_derivative,
+    unfit_outputs,
+    spread_by_hand,
+    turned_losses,
+    reversed_policy,
+    minimised_entropy,
+    scaled_gradients,
+    old_gradients,
+    evaluation_mode,
+    unswitched_evaluation,
+    slow_statistics,
+    slow_average,
+    longer_than_trained,
+    unchanged_inputs,
+    repeated_batch,
+    repeated_draws,
+    divided_twice,
+    stale_target,
+    unaveraged_statistics,
+    shuffled_sequences,
+    changing_closure,
+    unrecomputed_closure,
+    rewritten_data,
+    rounded_steps,
+    dwindling_rate,
+    long_warm_up,
+    batch_of_one,
+    discriminator_won,
+    strong_clipping,
+    sorted_classes,
+    recreated_optimizer,
+    growing_graph,
+    hand_written_backward,
+    nothing_loaded,
+    overwritten_weights,
+)
+KINDS: tuple[Kind, ...] = (
+    *dict.fromkeys(k for r in RULES for k in r.kinds if k is not COPIED_TARGETS),
+    # which interventions alone can tell
+    *(UNSUITED_WEIGHTS, SUMMED_LOSS, HARMFUL_DECAY),
+    *(DRAWN_TWICE, FORGOTTEN_STATE, REVERSED_EDGES, LAST_BATCH_SCORE),
+)
+CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
+    {
+        GRADIENTS_NOT_ZEROED: ZeroGradients,
+        ZEROED_BEFORE_STEP: KeepGradients,
+        ZEROED_BETWEEN_BATCHES: KeepGradients,
+        LEFT_OUT_PARAMETERS: AllParameters,
+        OTHER_PARAMETERS: AllParameters,
+        EVALUATION_MODE: TrainingMode,
+        FROZEN_PARAMETERS: Unfrozen,
+        CUT_GRAPH: KeptGraph,
+        CUT_THROUGH_TIME: KeptGraph,
+        LONG_WARM_UP: FullRate,
+        SPREAD_SHAPES: FittedShapes,
+        DWINDLING_RATE: HoldRate,
+        REPEATED_BATCH: Shuffled,
+        STRONG_CLIPPING: NoClipping,
+        OVERWRITTEN_WEIGHTS: KeptWeights,
+        SORTED_CLASSES: Shuffled,
+        HAND_WRITTEN_BACKWARD: DerivedFunctions,
+        NARROW_SCORES: SharperScores,
+        REPEATED_LAYERS: ApartLayers,
+    }
+)
+
+
+def found_in(run: ScriptRun) -> tuple[Finding, ...]:
+    """What all rules say of a run, in their order."""
+    return tuple(f for each in RULES for f in each(run))

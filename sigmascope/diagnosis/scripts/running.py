@@ -1,0 +1,460 @@
+"""Scripts in processes of their own: each is forked from one that has imported torch.
+
+`Runner` starts a process of Python that waits for jobs, and forks for each of them. What is slow to
+load is loaded once: torch, what its optimizers load, and then what a script has imported of
+libraries that are known to start no threads. Every job leads a group of processes, so that
+whatever a script starts ends with it. Files that a script writes are its own business.
+"""
+
+import contextlib
+import importlib
+import os
+import pickle
+import random
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial, wraps
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from sigmascope.core import guard
+from sigmascope.core.guard import PACKAGE, Closing, Refusal, on_cpu
+from sigmascope.core.records import Finding
+from sigmascope.diagnosis import Program, diagnose
+from sigmascope.diagnosis.rules.outputs import UNFIT_TARGETS
+from sigmascope.diagnosis.scripts.interventions import Intervention
+from sigmascope.diagnosis.scripts.observer import Observer, Stopped
+from sigmascope.diagnosis.scripts.replay import SAMPLES, program_of_step
+from sigmascope.diagnosis.scripts.seen import ScriptRun
+
+LIBRARIES = frozenset({  # that start no threads when they are imported, so that one may fork
+    "accelerate", "huggingface_hub", "lightning", "lightning_fabric", "lightning_utilities",
+    "numpy", "pandas", "peft", "pytorch_lightning", "safetensors", "scipy", "sklearn", "timm",
+    "tokenizers", "torch", "torch_geometric", "torchaudio", "torchmetrics", "torchvision",
+    "transformers",
+})  # fmt: skip
+UNTOLD = "the loss takes nothing of the batch but outputs, and what is to be learned is not known"
+GRACE = 10.0  # seconds that a script has to end, once it is asked to
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script as it is started.
+
+    Attributes:
+        target: A file of Python, or the name of a module that `python -m` runs.
+        arguments: Its own.
+        folder: Where it is run; the present one if not given.
+        launched: Whether it is told what `torchrun` tells the one process that it starts.
+    """
+
+    target: str
+    arguments: tuple[str, ...] = ()
+    folder: str = ""
+    launched: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the file, without its folder, or of the module."""
+        return Path(self.target).name
+
+    @property
+    def is_file(self) -> bool:
+        return self.target.endswith(".py")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a script.
+
+    Attributes:
+        script: Which.
+        steps: After which it is stopped.
+        seconds: The same, in time from the first call of a model on.
+        least: Seconds from there that it is given, if it makes these steps before.
+        start: Seconds that it may take until then.
+        seed: Added to every seed that the script sets itself.
+        intervention: What is done otherwise.
+        network: Seconds for the diagnosis of the network that was seen; 0 for none.
+        traced: The step from which one listens for what ceases to be a number; None for none.
+        output: File that takes what the script prints; that of this process if not given.
+        imports: Modules that are loaded before the script begins; a runner adds what scripts have
+            loaded before.
+        source: What is run in the place of what the file holds, if that is changed.
+        bare: Whether nothing is watched, so that what it raises is its own.
+    """
+
+    script: Script
+    steps: int
+    seconds: float
+    least: float = 0.0
+    start: float = 60.0
+    seed: int = 0
+    intervention: Intervention = field(default_factory=Intervention)
+    network: float = 0.0
+    traced: int | None = None
+    output: str = ""
+    imports: tuple[str, ...] = ()
+    source: str = ""
+    bare: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job.
+
+    Attributes:
+        run: What was seen, without the model and its batches.
+        findings: Of the network and its task.
+        unread: Why nothing is said of them; empty where it is.
+        late: Whether the script had to be ended from outside.
+        loaded: Modules of known libraries that it imported.
+    """
+
+    run: ScriptRun
+    findings: tuple[Finding, ...] = ()
+    unread: str = ""
+    late: bool = False
+    loaded: tuple[str, ...] = ()
+
+
+class Runner(Closing):
+    """Runs jobs, one at a time.
+
+    Raises:
+        Refusal: If the process that runs them ends, with what it said.
+        RuntimeError: If a fault of ours ends a job, with where it was.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="sigmascope-script-")
+        words = [
+            sys.executable,
+            "-c",
+            "from sigmascope.diagnosis.scripts import running; running.serve()",
+        ]
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        self._count = 0
+        self._loaded: dict[str, None] = {}
+
+    def close(self) -> None:
+        """End what runs, and forget its files."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE)
+        if self._process.poll() is None:
+            self._process.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._folder.cleanup()
+
+    def run(self, job: Job) -> Outcome:
+        """Run one job to its end.
+
+        Args:
+            job: What is run.
+        """
+        self._count += 1
+        given, made = (Path(self._folder.name) / f"{self._count}.{w}" for w in ("job", "outcome"))
+        _file(given, replace(job, imports=(*job.imports, *self._loaded)))
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(f"{given}\t{made}\n")
+            self._process.stdin.flush()
+            said = self._process.stdout.readline().strip()
+        except BrokenPipeError:
+            said = ""
+        if not said:
+            raise Refusal(
+                "The process that runs scripts has ended before its time; the script may have "
+                "taken all memory. Try fewer steps (`--steps`)."
+            )
+        late = said == "late"
+        if not made.exists():
+            run = ScriptRun(error=("killed", said, "")) if not late else ScriptRun()
+            return Outcome(run, late=late)
+        outcome = pickle.loads(made.read_bytes())
+        if isinstance(outcome, str):
+            raise RuntimeError(f"a script could not be watched to its end:\n{outcome}")
+        found = replace(outcome, late=late)
+        self._loaded.update(dict.fromkeys(found.loaded))
+        return found
+
+
+# ------------------------------------------------------------------------------
+# In the process that waits for jobs, and in those that are forked from it.
+
+
+def serve() -> None:
+    """Run jobs that are named on standard input, until it ends."""
+    says = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what scripts print goes where words to the person go
+    torch.optim.SGD([torch.zeros(1)], lr=1.0)  # the first optimizer loads much: once, not in forks
+    for line in sys.stdin:
+        given, made = line.rstrip("\n").split("\t")
+        job: Job = pickle.loads(Path(given).read_bytes())
+        for name in job.imports:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+        says.write(f"{_apart(job, made)}\n")
+        says.flush()
+
+
+def _apart(job: Job, made: str) -> str:
+    """Run a job in a fork; `done`, `late`, or how it ended."""
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(OSError):
+            os.setpgid(0, 0)
+        try:
+            _watched(job, made)
+        except BaseException:  # noqa: BLE001 (a fault of ours, told where the job was asked for)
+            _file(Path(made), traceback.format_exc())
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    with contextlib.suppress(OSError):
+        os.setpgid(pid, pid)
+    ends = time.monotonic() + job.start + job.seconds + job.network + GRACE
+    told = False
+    previous = signal.signal(signal.SIGTERM, partial(_end_all, pid))
+    try:
+        while True:
+            gone, status = os.waitpid(pid, os.WNOHANG)
+            if gone:
+                _kill(pid, signal.SIGKILL)  # what it has started and left
+                return _ended(status, late=told)
+            if time.monotonic() > ends:
+                _kill(pid, signal.SIGKILL if told else signal.SIGINT)
+                told, ends = True, time.monotonic() + GRACE
+            time.sleep(0.01)
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def _ended(status: int, *, late: bool) -> str:
+    if late:
+        return "late"
+    if os.WIFSIGNALED(status):
+        return f"signal {signal.Signals(os.WTERMSIG(status)).name}"
+    return "done"
+
+
+def _end_all(pid: int, *_: int | FrameType | None) -> None:
+    _kill(pid, signal.SIGKILL)
+    os._exit(1)
+
+
+def _kill(pid: int, how: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, how)
+
+
+def _watched(job: Job, made: str) -> None:
+    """Run a script under an observer, and write down what was seen."""
+    if job.script.folder:
+        os.chdir(job.script.folder)
+    if job.script.launched:
+        os.environ.update(_launched())
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    if job.output:
+        fd = os.open(job.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(fd, 1)
+        os.dup2(fd, 2)
+    before = {*sys.modules}
+    run = run_here(job)
+    fresh = (name for name in sys.modules if name not in before)
+    outcome = Outcome(run, loaded=tuple(n for n in fresh if n.partition(".")[0] in LIBRARIES))
+    if job.network:
+        outcome = _with_network(outcome, job.network)
+    outcome.run.step = None
+    _file(Path(made), outcome)
+
+
+def _launched() -> dict[str, str]:
+    """What `torchrun --nproc-per-node 1` has in the environment of its process."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    first = dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK"), "0")
+    alone = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"), "1")
+    return {**first, **alone, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+
+def _file(path: Path, what: Any) -> None:
+    """One of our own for the other process, whole or not at all."""
+    with guard.replacing(path, mark=guard.Mark(b"\x80")) as fresh, fresh.open("wb") as out:
+        pickle.dump(what, out)
+
+
+def run_here(job: Job) -> ScriptRun:
+    """Run a script in this process, under an observer.
+
+    Args:
+        job: Which, and for how long.
+    """
+    limits = {"steps": job.steps, "seconds": job.seconds, "least": job.least}
+    recorded = job.network > 0
+    watch = Observer(**limits, intervention=job.intervention, recorded=recorded, traced=job.traced)
+    try:
+        with seeded(job.seed), contextlib.nullcontext() if job.bare else watch:
+            started(job.script, job.source)
+    except Stopped:
+        pass
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            watch.run.error = ("SystemExit", str(error.code), "")
+    except KeyboardInterrupt:
+        watch.run.stopped = True
+    except BaseException as error:  # noqa: BLE001 (theirs, whatever it is: told as theirs)
+        watch.run.error = (type(error).__name__, str(error), _theirs(error))
+        watch.run.crossed = "" if job.bare else _crossed(error)
+    return watch.run
+
+
+def started(script: Script, source: str = "") -> None:
+    """Run a script to its end, as Python runs it.
+
+    Args:
+        script: With its arguments; its folder is not entered.
+        source: In the place of what its file holds.
+    """
+    before = sys.argv, sys.path[:]
+    sys.argv = [script.target, *script.arguments]
+    try:
+        if script.is_file:
+            sys.path.insert(0, str(Path(script.target).resolve().parent))
+            if source:
+                _executed(script.target, source)
+            else:
+                runpy.run_path(script.target, run_name="__main__")
+        else:
+            sys.path.insert(0, str(Path.cwd()))
+            runpy.run_module(script.target, run_name="__main__", alter_sys=True)
+    finally:
+        sys.argv, sys.path[:] = before
+
+
+def _executed(target: str, source: str) -> None:
+    """Another text in the place of what a file holds, which is not touched."""
+    main, before = ModuleType("__main__"), sys.modules["__main__"]
+    main.__file__ = target
+    sys.modules["__main__"] = main
+    try:
+        exec(compile(source, target, "exec"), main.__dict__)
+    finally:
+        sys.modules["__main__"] = before
+
+
+def _inside(error: BaseException) -> list[traceback.FrameSummary]:
+    """Where an error came from, without what started the script."""
+    frames = traceback.extract_tb(error.__traceback__)
+    starts = lambda f: f.filename == __file__ or "runpy" in f.filename
+    return [f for f in frames if not starts(f)]
+
+
+def _theirs(error: BaseException) -> str:
+    """A traceback without the lines of what runs and watches the script."""
+    inside = [f for f in _inside(error) if not f.filename.startswith(PACKAGE)]
+    lines = traceback.format_list(inside) + traceback.format_exception_only(error)
+    return "".join(lines)
+
+
+def _crossed(error: BaseException) -> str:
+    """The last place of this package that an error came through; empty where there is none."""
+    own = [f for f in _inside(error) if f.filename.startswith(PACKAGE)]
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+
+
+@contextlib.contextmanager
+def seeded(offset: int) -> Iterator[None]:
+    """Random numbers from a known start, and seeds that the script sets moved by an offset."""
+    random.seed(offset)
+    np.random.seed(offset)
+    torch.manual_seed(offset)
+    if not offset:
+        yield
+        return
+    places: list[tuple[Any, str]] = [(random, "seed"), (np.random, "seed")]
+    places += [(torch, "manual_seed"), (torch.random, "manual_seed")]
+    places += [(np.random, "default_rng")]
+    own = [(owner, name, getattr(owner, name)) for owner, name in places]
+    for owner, name, function in own:
+        setattr(owner, name, _moved(function, offset))
+    try:
+        yield
+    finally:
+        for owner, name, function in own:
+            setattr(owner, name, function)
+
+
+def _moved(function: Callable[..., Any], offset: int) -> Callable[..., Any]:
+    @wraps(function)
+    def instead(*args: Any, **named: Any) -> Any:
+        moved = [a + offset if type(a) is int else a for a in args]
+        return function(*moved, **{k: v + offset if k == "seed" else v for k, v in named.items()})
+
+    return instead
+
+
+@on_cpu()
+def _with_network(outcome: Outcome, seconds: float) -> Outcome:
+    """The diagnosis of the model on the batches that were seen; or why there is none."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the script has told them
+            program = program_of_run(outcome.run)
+            found = diagnose(program, samples=SAMPLES, budget=seconds)
+    except Refusal as reason:
+        return replace(outcome, unread=str(reason))
+    except Exception as error:  # noqa: BLE001 (a limit of ours, told as ours)
+        words = " ".join(str(error).split()).partition(" This could be because")[0]  # of torch
+        return replace(outcome, unread=f"{type(error).__name__}: {words[:300]}")
+    unfit = next((f for f in found.findings if f.name == UNFIT_TARGETS.name), None)
+    if unfit is not None and getattr(program.loss, "__self__", None) is outcome.run.step:
+        return replace(outcome, unread=f"the loss could not be asked again: {unfit.says}")
+    data = program.data
+    alone = isinstance(data, tuple) and data[-1] is None
+    return replace(outcome, findings=found.findings, unread=UNTOLD if alone else "")
+
+
+def program_of_run(run: ScriptRun) -> Program:
+    """The mapping form of what was seen: model, batches, loss, optimizer.
+
+    Args:
+        run: With the step that was recorded.
+
+    Raises:
+        Refusal: If what led from the batch to the loss was not heard as a whole.
+    """
+    if len(run.optimizers) > 1:
+        raise Refusal("several optimizers train by losses of their own, beside or against another")
+    if run.step is None:
+        why = f": {run.unheard}" if run.unheard else ""
+        raise Refusal(f"what leads to the loss was not heard as a whole{why}")
+    program, main = program_of_step(run.step), run.main
+    if main is None or main.kind.lower() not in ("sgd", "adam", "adamw", "rmsprop"):
+        return program
+    keep = ("momentum", "weight_decay")
+    options = {k: v for k, v in main.options.items() if k in keep and v}
+    return replace(program, optimizer=main.kind.lower(), lr=max(main.rates), options=options)

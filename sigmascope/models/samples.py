@@ -1,0 +1,570 @@
+"""The batch, its samples and its targets, and matrices whose rows they are."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import groupby
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from sigmascope.core.guard import Refusal, random_states, require_dense
+from sigmascope.core.records import Spectrum
+from sigmascope.linalg.spectra import spectra
+
+__all__ = [
+    "IGNORED",
+    "SQUARED",
+    "Batch",
+    "Loss",
+    "Rows",
+    "Spectra",
+    "as_tensor",
+    "beside",
+    "chosen",
+    "class_dim",
+    "loss_name",
+    "mapped",
+    "prepared",
+    "require_finite_targets",
+    "require_task",
+    "run",
+    "sample_count",
+    "tensors",
+]
+
+# ------------------------------------------------------------------------------
+# Batches and outputs of any structure, as one call and one tensor.
+
+
+Batch = Tensor | tuple[Any, ...] | list[Any] | Mapping[str, Any]
+PREFERRED = ("logits", "last_hidden_state", "output", "out", "prediction_logits", "pred")
+
+
+def tensors(value: object) -> Iterator[Tensor]:
+    """Every tensor inside nested tuples, lists, mappings and dataclasses."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from tensors(part)
+    elif _is_record(value):
+        yield from tensors(_fields(value))
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from tensors(part)
+
+
+def mapped(value: Any, change: Any) -> Any:
+    """The same structure with `change` applied to every tensor."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: mapped(part, change) for key, part in value.items()}
+    if _is_record(value):
+        other = copy(value)
+        for name, part in _fields(value).items():
+            object.__setattr__(other, name, mapped(part, change))  # frozen ones too
+        return other
+    if isinstance(value, tuple | list):
+        parts = [mapped(part, change) for part in value]
+        named = isinstance(value, tuple) and type(value) is not tuple
+        return type(value)(*parts) if named else tuple(parts)
+    return value
+
+
+def _is_record(value: object) -> bool:
+    return is_dataclass(value) and not isinstance(value, type | nn.Module)
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {f.name: getattr(record, f.name) for f in fields(record) if hasattr(record, f.name)}
+
+
+def copied(batch: Batch) -> Batch:
+    """The same with tensors of its own, still on the tape; one that comes twice comes twice."""
+    made: dict[int, Tensor] = {}
+
+    def own(t: Tensor) -> Tensor:
+        if id(t) not in made:
+            made[id(t)] = t.clone()
+        return made[id(t)]
+
+    return mapped(batch, own)
+
+
+def prepared(model: nn.Module, batch: Batch) -> Batch:
+    """The batch on the model's device, its floating tensors in the model's floating dtype.
+
+    Raises:
+        Refusal: If that dtype cannot hold a number of the batch.
+    """
+    for tensor in tensors(batch):
+        require_dense(tensor, "`batch`")
+    # what was made in inference mode takes no gradient, but a copy of it does
+    if any(t.is_inference() for t in tensors(batch)):
+        batch = mapped(batch, Tensor.clone)
+    like = _like(model)
+    if like is None:
+        return batch
+
+    def moved(t: Tensor) -> Tensor:
+        if not t.is_floating_point():
+            return t.detach().to(like.device)
+        cast = t.detach().to(like.device, like.dtype)
+        if cast.dtype != t.dtype and bool((~cast.isfinite()).sum() > (~t.isfinite()).sum()):
+            raise Refusal(
+                f"`batch` must fit {like.dtype}, the precision of the model, got "
+                f"{float(t.abs().max()):.3g}. Scale the data, or measure the model in {t.dtype}."
+            )
+        return cast
+
+    return mapped(batch, moved)
+
+
+def beside(model: nn.Module, targets: Any) -> Any:
+    """The targets where the model lies, if it lies elsewhere than in the memory of the CPU.
+
+    What lies on another device was put there by somebody who knows why.
+    """
+    like = _like(model)
+    if like is None or like.device.type == "cpu":
+        return targets
+    if not any(t.device.type == "cpu" for t in tensors(targets)):
+        return targets
+    return mapped(targets, lambda t: t.to(like.device) if t.device.type == "cpu" else t)
+
+
+def _like(model: nn.Module) -> Tensor | None:
+    """A parameter of the precision in which the model computes, where it computes."""
+    # no operation takes numbers of eight bits, but for some products with weights of such
+    return next((p for p in model.parameters() if p.is_floating_point() and p.itemsize > 1), None)
+
+
+def sample_count(batch: Batch, *, batch_dim: int) -> int:
+    """How many samples the batch holds: the size of dimension `batch_dim` of its first tensor."""
+    first = next(tensors(batch), None)
+    if first is None:
+        raise Refusal(
+            f"`batch` must hold a tensor, got {type(batch).__name__} without any. "
+            "Pass a tensor, a tuple of arguments or a mapping of keyword arguments."
+        )
+    if not 0 <= batch_dim < first.ndim:
+        raise Refusal(
+            f"`batch` must have its samples along dimension {batch_dim}, got a tensor of shape "
+            f"{tuple(first.shape)}. Add the dimension with unsqueeze, or say "
+            "`batch_dim=` (`--batch-dim`)."
+        )
+    return first.shape[batch_dim]
+
+
+def pieces(batch: Batch, *, size: int, batch_dim: int) -> Iterator[tuple[Batch, slice]]:
+    """The batch in pieces of at most `size` samples, each with the samples it holds.
+
+    A tensor takes part if its dimension `batch_dim` is as long as the batch; any other value is
+    passed whole to every piece.
+    """
+    count = sample_count(batch, batch_dim=batch_dim)
+    for start in range(0, count, size):
+        part = slice(start, min(start + size, count))
+
+        def cut(t: Tensor, part: slice = part) -> Tensor:
+            whole = t.ndim <= batch_dim or t.shape[batch_dim] != count
+            return t if whole else t.narrow(batch_dim, part.start, part.stop - part.start)
+
+        yield mapped(batch, cut), part
+
+
+def chosen(batch: Batch, rows: Tensor, *, batch_dim: int = 0) -> Batch:
+    """Some samples of a batch, in every tensor that is as long as it.
+
+    Args:
+        batch: A tensor, a tuple or a mapping.
+        rows: Indices of the samples.
+        batch_dim: Where the batch has them.
+    """
+    count = sample_count(batch, batch_dim=batch_dim)
+
+    def pick(t: Tensor) -> Tensor:
+        whole = t.ndim <= batch_dim or t.shape[batch_dim] != count
+        return t if whole else t.index_select(batch_dim, rows.to(t.device))
+
+    return mapped(batch, pick)
+
+
+@dataclass(slots=True)
+class RunCounter:
+    """How often any model was run on a batch.
+
+    Attributes:
+        count: So often.
+    """
+
+    count: int = 0
+
+
+RUNS = RunCounter()
+
+
+def run(model: Callable[..., Any], batch: Batch) -> Any:
+    """The model's output on a batch: one argument, a tuple of them, or keyword arguments.
+
+    The model gets a copy, for it may work in place: no run may spoil the next one, or what the user
+    passed. That is a small part of what a forward pass costs, and no counter tells of every write.
+    """
+    RUNS.count += 1
+    with torch.set_grad_enabled(torch.is_grad_enabled()):  # which a forward pass may leave off
+        own = copied(batch)
+        if isinstance(own, Tensor):
+            return model(own)
+        if isinstance(own, Mapping):
+            return model(**own)
+        return model(*own)
+
+
+def as_tensor(output: Any) -> tuple[Tensor, str]:
+    """The one tensor of an output that is studied, and the rule that chose it.
+
+    A tensor is itself; of a mapping (or a Hugging Face output) or a dataclass the first of
+    `PREFERRED` that it holds, else its first floating tensor; of a tuple its first floating tensor.
+    """
+    output = _fields(output) if _is_record(output) and not isinstance(output, Mapping) else output
+    if isinstance(output, Tensor):
+        chosen, rule = output, "the output tensor"
+    elif isinstance(output, Mapping):
+        floating = {k: v for k, v in output.items() if isinstance(v, Tensor) and _floating(v)}
+        key = next((k for k in PREFERRED if k in floating), next(iter(floating), None))
+        chosen, rule = (None, "") if key is None else (floating[key], f"output[{key!r}]")
+    else:
+        chosen = next((t for t in tensors(output) if _floating(t)), None)
+        rule = "the first floating tensor of the output"
+    if chosen is None or not _floating(chosen):
+        other = output if chosen is None else chosen
+        seen = "None" if other is None else type(other).__name__
+        if isinstance(other, Tensor):
+            seen = f"a {other.dtype} tensor of shape {tuple(other.shape)}"
+        raise Refusal(
+            f"The model must return a floating tensor, or a tuple or mapping that holds one, got "
+            f"{seen}. "
+            "Return the logits or predictions from forward."
+        )
+    return chosen, rule
+
+
+def _floating(t: Tensor) -> bool:
+    return t.is_floating_point() and t.numel() > 0
+
+
+# ------------------------------------------------------------------------------
+# What a layer reads or writes, as matrices whose rows are samples or positions.
+
+
+TOGETHER = 2**18  # numbers of matrices that are solved together: two megabytes in float64
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One tensor `[batch, ...]` as the matrices that are measured.
+
+    Attributes:
+        samples: One row per sample, everything else in the columns. None where the tensor cannot
+            be split into samples.
+        channels: One row per position of every sample (a pixel, a token, a window), one column per
+            channel. None where each sample has one position only: the two would be the same.
+    """
+
+    samples: Float[Tensor, "n d"] | None
+    channels: Float[Tensor, "p c"] | None
+
+    def forms(self) -> dict[str, Float[Tensor, "rows cols"]]:
+        """The matrices that exist, by name."""
+        both = {"samples": self.samples, "channels": self.channels}
+        return {form: rows for form, rows in both.items() if rows is not None and rows.numel()}
+
+
+def rows(value: Tensor, *, channels: int, count: int, batch_dim: int = 0) -> Rows:
+    """The two views of a tensor.
+
+    Args:
+        value: What was read or written.
+        channels: The dimension that counts channels.
+        count: Samples in the batch.
+        batch_dim: Where the batch has its samples; looked for elsewhere if the length is not there.
+    """
+    by_sample = samples_first(value, count=count, batch_dim=batch_dim)
+    flat = None if by_sample is None else by_sample.reshape(count, -1)
+    positions = None if value.ndim <= 2 else value.movedim(channels, -1).flatten(0, -2)
+    return Rows(flat, positions)
+
+
+def samples_first(value: Tensor, *, count: int, batch_dim: int = 0) -> Tensor | None:
+    """The tensor as `[samples, ...]`: samples moved first, or windows of a sample gathered."""
+    lengths = list(value.shape)
+    if value.ndim > batch_dim and lengths[batch_dim] == count:
+        return value.movedim(batch_dim, 0)
+    if value.ndim and lengths[0] == count:
+        return value
+    outer = lengths[:-1] if value.ndim > 2 else lengths  # the last one counts features
+    if outer.count(count) == 1:
+        return value.movedim(outer.index(count), 0)
+    if value.ndim > 1 and lengths[0] % count == 0:  # positions folded into the batch, sample-major
+        return value.unflatten(0, (count, -1))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Spectra:
+    """Singular values of one representation.
+
+    Attributes:
+        raw: Of the rows as they are.
+        centred: Of the rows less their mean.
+        mean_square: Mean of the squared entries.
+        precision: Unit roundoff of the arithmetic that made the rows.
+    """
+
+    raw: Spectrum
+    centred: Spectrum
+    mean_square: float
+    precision: float
+
+
+def spectra_of(matrices: Sequence[Float[Tensor, "_ _"]]) -> tuple[Spectra, ...]:
+    """Singular values of the rows of each matrix, as they are and centred, in float64."""
+    found: list[Spectra] = []
+    for _, group in groupby(matrices, key=lambda m: m.shape):
+        same = [*group]
+        size = max(1, TOGETHER // same[0].numel())
+        for i in range(0, len(same), size):  # neighbours, as long as their copies are small
+            some = same[i : i + size]
+            wide = [matrix.double() for matrix in some]
+            centred = [A - A.mean(0) for A in wide]
+            both = spectra([*wide, *centred], route="gram")
+            for matrix, A, *pair in zip(some, wide, both, both[len(some) :], strict=False):
+                scale = float(A.abs().amax()) or 1.0  # so that squares neither overflow nor vanish
+                mean_square = float((A / scale).square().mean()) * scale * scale
+                raw, middle = (_widened(s, matrix.dtype) for s in pair)
+                eps = torch.finfo(matrix.dtype).eps
+                found.append(Spectra(raw, middle, mean_square, eps))
+    return tuple(found)
+
+
+def _widened(s: Spectrum, dtype: torch.dtype) -> Spectrum:
+    """Ends that hold what half precision rounded off when the rows were written.
+
+    Each entry by half an `eps` of itself at most, and singular values by no more than all together
+    (Weyl 1912). In wider formats that is far below whatever is counted.
+    """
+    eps = torch.finfo(dtype).eps
+    if eps <= torch.finfo(torch.float32).eps:
+        return s
+    off = eps / 2 * float(s.sigma.norm())
+    how = f"{s.how}, rounded to {str(dtype).removeprefix('torch.')}"
+    return Spectrum(s.sigma, s.shape, how, (s.low - off).clamp_min(0), s.high + off, s.risk)
+
+
+# ------------------------------------------------------------------------------
+# Whether targets suit the outputs that a loss compares them with.
+#
+# A loss takes much that was not meant: numbers of other shapes are broadcast against one another,
+# and NaN or values that are no probabilities go through to a number of its own. What it is asked to
+# do is watched once, on the first output.
+
+
+Loss = Callable[[Tensor, Any], Tensor]
+SAME_SHAPE = (F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss)
+CLASSES = (F.cross_entropy, F.nll_loss)
+SHARES = (F.binary_cross_entropy, F.binary_cross_entropy_with_logits)
+SQUARED = "squared error"
+IGNORED = -100  # the class that torch's losses leave out unless told otherwise
+ARITHMETIC = {
+    "add", "sub", "subtract", "rsub", "mul", "multiply", "div", "divide", "true_divide",
+    "pow", "eq", "ne", "gt", "ge", "lt", "le", "maximum", "minimum",
+}  # fmt: skip
+
+
+def loss_name(loss: Loss | None, targets: Any) -> str:
+    """What a loss is called in a sentence; squared error is meant where there is none to take."""
+    if loss is None or targets is None:
+        return SQUARED
+    name = getattr(loss, "__name__", type(loss).__name__)
+    return "the loss given" if name == "<lambda>" else name
+
+
+def class_dim(output: Tensor, classes: Tensor) -> int | None:
+    """The dimension of scores that counts classes: the last, or the second, as of segmentations.
+
+    Args:
+        output: Scores.
+        classes: One for each row of them.
+
+    Returns:
+        None where there is not one class for each row either way.
+    """
+    if classes.shape == output.shape[:-1]:
+        return -1
+    if output.ndim > 1 and classes.shape == (*output.shape[:1], *output.shape[2:]):
+        return 1
+    return None
+
+
+def require_finite_targets(targets: Any) -> None:
+    """Raise if a tensor among the targets is empty, or holds NaN or an infinity."""
+    for tensor in tensors(targets):
+        require_dense(tensor, "`targets`")
+        shape = tuple(tensor.shape)
+        if tensor.numel() == 0:
+            raise Refusal(
+                f"`targets` must hold one target for each sample, got shape {shape}. Pass those of "
+                "the batch."
+            )
+        whole = not (tensor.is_floating_point() or tensor.is_complex())
+        bad = 0 if whole else int((~tensor.isfinite()).sum())
+        if bad:
+            first = tuple((~tensor.isfinite()).nonzero()[0].tolist())
+            raise Refusal(
+                f"`targets` must be finite, got {bad} of {tensor.numel()} values that are not, the "
+                f"first at {first} of shape {shape}. Leave these samples out, or fill the values."
+            )
+
+
+def scalar_loss(loss: Loss, out: Tensor, targets: Any) -> Tensor:
+    """The loss, which is refused if it does not accept the targets or is not one number."""
+    try:
+        value = loss(out, targets)
+    except Refusal:
+        raise
+    except (Exception, SystemExit) as error:  # a user's loss raises anything
+        shape = tuple(targets.shape) if isinstance(targets, Tensor) else type(targets).__name__
+        words = str(error).rstrip(".")
+        raise Refusal(
+            f"`loss` must accept the output {tuple(out.shape)} and the targets {shape}, got "
+            f"{type(error).__name__}: {words}. Pass targets and a loss that fit the output."
+        ) from error
+    if not isinstance(value, Tensor) or value.numel() != 1:
+        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+        raise Refusal(f"`loss` must return a scalar, got {got}. Reduce it with .mean().")
+    return value.squeeze()
+
+
+def require_task(output: Tensor, targets: Any, loss: Loss, *, count: int, batch_dim: int) -> None:
+    """Raise unless a loss compares each output with the target that belongs to it.
+
+    Args:
+        output: Of the model on the batch.
+        targets: What the loss compares it with.
+        loss: Called once, on numbers that are not kept.
+        count: Samples in the batch.
+        batch_dim: Where the batch has them.
+
+    Raises:
+        Refusal: If there are more or fewer targets than samples, if the loss raises or is no
+            scalar, if it sets every output against the targets of other samples, or if targets are
+            classes that there is no output for, or no probabilities where these are meant.
+    """
+    if isinstance(targets, Tensor):
+        # as many targets as samples, or as rows of the output; scores in rows count as rows
+        ends = {0, batch_dim}
+        rows = {count, output.numel()}
+        rows |= {output.shape[:-1].numel()} if output.ndim > 1 else set()
+        rows |= {output.shape[d] for d in ends if d < output.ndim}
+        found = [targets.shape[d] for d in sorted(ends) if d < targets.ndim]
+        if not rows.intersection(found):
+            raise Refusal(
+                f"`targets` must have one row for each of the {count} samples, got shape "
+                f"{tuple(targets.shape)} for an output of shape {tuple(output.shape)}. Pass the "
+                "targets of these samples, in their order."
+            )
+    held = output.detach().clone()
+    with random_states(), torch.no_grad(), _Watch(held, targets):
+        scalar_loss(loss, held, targets)
+
+
+class _Watch(TorchFunctionMode):
+    """Looks at every operation of a loss that joins what comes from outputs and from targets."""
+
+    def __init__(self, output: Tensor, targets: Any) -> None:
+        super().__init__()
+        self._shape = output.shape
+        self._sides = [{id(output): output}, {id(t): t for t in tensors(targets)}]
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        read = [*tensors((args, kwargs))]
+        of = [any(id(t) in side for t in read) for side in self._sides]
+        if all(of):
+            _require_suited(func, args, kwargs)
+        found = func(*args, **kwargs)
+        wrote = [*tensors(found)]
+        if all(of) and func.__name__.strip("_") in ARITHMETIC and len(wrote) == 1:
+            # Neither side may be spread over the other: (n) against (n, 1) makes n times n. Nor may
+            # the outputs as they are be spread over more targets than there are outputs; a loss
+            # that means to does so by a shape of its own.
+            outputs, targets = (
+                [t for t in read if id(t) in mine and id(t) not in other]
+                for mine, other in (self._sides, self._sides[::-1])
+            )
+            size = wrote[0].numel()
+            wider = outputs and targets and size > outputs[0].numel()
+            if wider and (size > targets[0].numel() or outputs[0].shape == self._shape):
+                raise _spread(outputs[0], targets[0])
+        for side, mine in zip(self._sides, of, strict=True):
+            if mine:
+                side.update({id(t): t for t in wrote})  # kept, so that no id is used again
+        return found
+
+
+def _require_suited(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> None:
+    """What torch's own losses take without a word, or in words that name no remedy."""
+    named = dict(zip(("input", "target"), args, strict=False)) | kwargs
+    output, target = named.get("input"), named.get("target")
+    if not (isinstance(output, Tensor) and isinstance(target, Tensor)):
+        return
+    if func in SAME_SHAPE and output.shape != target.shape:
+        raise _spread(output, target)
+    if func in SHARES and bool(((target < 0) | (target > 1)).any()):
+        raise Refusal(
+            "`targets` of a binary cross-entropy must be between 0 and 1, got values from "
+            f"{float(target.min()):.3g} to {float(target.max()):.3g}. Pass 0 and 1 for the classes."
+        )
+    if func in CLASSES:
+        ignored = int(kwargs.get("ignore_index", IGNORED))
+        count = output.shape[1 if output.ndim > 1 else 0]
+        if target.is_floating_point():
+            if target.shape == output.shape and bool((target < 0).any()):
+                raise Refusal(
+                    "Floating `targets` of a cross-entropy are probabilities of the classes, got "
+                    f"{float(target.min()):.3g}. Pass classes as whole numbers, or a loss for "
+                    "values."
+                )
+            return
+        bad = target[((target < 0) | (target >= count)) & (target != ignored)]
+        if len(bad):
+            raise Refusal(
+                f"`targets` must be classes from 0 to {count - 1}, for there are {count} outputs, "
+                f"got {int(bad.flatten()[0])}. Renumber them, or widen the last layer."
+            )
+        if not bool((target != ignored).any()):
+            raise Refusal(
+                f"`targets` must hold a class that counts, got {ignored}, which the loss leaves "
+                "out, for every sample. Pass samples with labels."
+            )
+
+
+def _spread(output: Tensor, target: Tensor) -> Refusal:
+    shapes = tuple(output.shape), tuple(target.shape)
+    return Refusal(
+        f"`loss` must compare each output with its own target, got shapes {shapes[0]} and "
+        f"{shapes[1]}, which are broadcast against one another. Give both one shape, e.g. "
+        "`targets.view_as(output)`."
+    )

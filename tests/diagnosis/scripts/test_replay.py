@@ -1,0 +1,492 @@
+"""A step that was recorded gives the loss that was, and is a program of what the script does."""
+
+import contextlib
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+from torch.nn import functional as F
+from torch.overrides import _get_current_function_mode
+
+from sigmascope.core.guard import Refusal
+from sigmascope.diagnosis import diagnose
+from sigmascope.diagnosis.scripts import replay
+from sigmascope.diagnosis.scripts.observer import Observer, Stopped
+from sigmascope.diagnosis.scripts.replay import program_of_step
+from sigmascope.diagnosis.scripts.running import program_of_run
+from sigmascope.models.state import is_compiled
+from tests.diagnosis.scripts.loops import HEALTHY, LOADER, LOSS, SETUP, code
+from tests.diagnosis.scripts.test_rules import run
+
+MASKS = """\
+z = model(x)
+        apart, same = torch.cdist(z, z), y[:, None] == y
+        for _ in range({}):
+            same = same & same
+        within = apart.masked_fill(~same, -1.0).amax(1)
+        loss = nn.functional.softplus(within - apart.masked_fill(same, 1e6).amin(1)).mean()"""
+
+
+@pytest.mark.parametrize("long", [0, 60, 2000])
+def test_masks_that_are_made_of_labels_are_part_of_the_loss(long):
+    """However many operations lead from the one to the other, and each twice."""
+    seen = run(code(("loss = " + LOSS, MASKS.format(long))), recorded=True, steps=2)
+    assert seen.unheard == ""
+    (slot,) = seen.step.targets
+    assert seen.step.batches[0][slot].dtype == torch.long
+    assert seen.step.batches[0][slot].shape == (16,)
+
+
+@pytest.mark.parametrize("start", ["torch.randint(0, 8, (16, 1))", "(8 * x[:, :1]).long()"])
+def test_inputs_and_targets_that_are_cut_of_one_tensor_are_a_batch(start):
+    """Though what they are made of is one tensor, and might be the batch itself."""
+    drawn = f"s = ({start} + torch.arange(9) * 3) % 8"
+    lost = "nn.functional.cross_entropy(model(s[:, :-1].float()), s[:, 1] % 2)"
+    text = code((LOADER, f"{LOADER}        {drawn}\n"), (LOSS, lost))
+    inputs, targets = program_of_run(run(text, recorded=True)).data
+    assert (inputs.shape[1:], targets.shape[1:]) == ((8,), ())
+
+
+CAST = """\
+with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = nn.functional.cross_entropy(model(x), y)"""
+
+
+def test_a_loss_under_automatic_casting_is_the_loss_that_was():
+    seen = run(code(("loss = " + LOSS, CAST)), recorded=True)
+    assert seen.unheard == ""
+    first = seen.step
+    assert [c.name for c in first.loss_calls] == ["cross_entropy"]
+    assert first.loss_calls[0].cast == ("cpu", torch.bfloat16)
+    assert program_of_run(seen).loss is not None
+    model = first.model().bfloat16()
+    out = model(first.given(first.batches[0]).bfloat16())
+    again = float(first.lost(out, first.wanted(first.batches[0])).detach())
+    assert again == pytest.approx(seen.loss.values[0], rel=1e-3)
+
+
+class Vae(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = nn.Linear(8, 6), nn.Linear(3, 8)
+
+    def forward(self, x):
+        mu, log_var = self.encoder(x).chunk(2, 1)
+        return self.decoder(mu + torch.randn_like(mu) * (log_var / 2).exp()), mu, log_var
+
+
+class Language(nn.Module):
+    """Gives its loss beside its output, if it is given targets."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.out = nn.Embedding(11, 16), nn.Linear(16, 11)
+
+    def forward(self, ids, targets=None):
+        logits = self.out(self.embed(ids))
+        loss = (
+            F.cross_entropy(logits.reshape(-1, 11), targets.reshape(-1))
+            if targets is not None
+            else 0
+        )
+        return logits, loss
+
+
+def _evidence_bound(x, out):
+    rebuilt, mu, log_var = out
+    apart = -0.5 * (1 + log_var - mu.pow(2) - log_var.exp()).sum(1)
+    return (rebuilt - x).square().sum(1).add(apart).mean()
+
+
+def _pairs(a, b):
+    logits = F.normalize(a, dim=1) @ F.normalize(b, dim=1).T / 0.1
+    return F.cross_entropy(logits, torch.arange(len(a)))
+
+
+def _contrast():
+    net, top = nn.Linear(8, 16), nn.Linear(16, 8)
+    return [net, top], lambda x: _pairs(top(net(x).relu()), top(net(x + 0.1).relu()))
+
+
+def _bound():
+    net = Vae()
+    return [net], lambda x: _evidence_bound(x, net(x))
+
+
+def _squares():
+    net = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 1))
+    return [net], lambda x: ((net(x) - x[:, :1]) ** 2).mean()
+
+
+def _two_heads():
+    net, one, two = nn.Linear(8, 16), nn.Linear(16, 3), nn.Linear(16, 1)
+    weights = nn.Parameter(torch.zeros(2))
+
+    def loss(x):
+        h = net(x).relu()
+        kinds, size = x[:, :3].argmax(1), x.sum(1)
+        parts = F.cross_entropy(one(h), kinds), F.mse_loss(two(h).squeeze(1), size)
+        return sum(torch.exp(-w) * p + w for w, p in zip(weights, parts, strict=True))
+
+    return [net, one, two], loss
+
+
+def _recurrent():
+    cell, out = nn.GRUCell(2, 8), nn.Linear(8, 1)
+
+    def loss(x):
+        h = torch.zeros(len(x), 8)
+        for part in x.split(2, 1):
+            h = cell(part, h)
+        return F.smooth_l1_loss(out(h).squeeze(1), x.mean(1))
+
+    return [cell, out], loss
+
+
+def _masked():
+    net = nn.Linear(8, 4)
+
+    def loss(x):
+        out, mask = net(x), x[:, 0] > 0
+        return F.cross_entropy(out[mask], x[:, :4].argmax(1)[mask])
+
+    return [net], loss
+
+
+def _written_in_place():
+    net = nn.Linear(8, 8)
+
+    def loss(x):
+        out = net(x) * 1.0
+        out[:, 0] = 0.0
+        out += 1.0
+        return (out - x).abs().mean()
+
+    return [net], loss
+
+
+def _accumulated():
+    net = nn.Linear(8, 3)
+    return [net], lambda x: F.cross_entropy(net(x), x[:, :3].argmax(1), label_smoothing=0.1) / 4
+
+
+KINDS = {
+    "squares": _squares, "bound": _bound, "pairs": _contrast, "two heads": _two_heads,
+    "recurrent": _recurrent, "masked": _masked, "in place": _written_in_place,
+    "accumulated": _accumulated,
+}  # fmt: skip
+
+
+def trained(make, *, steps=4, rows=24, end=contextlib.nullcontext):
+    """A loop of some steps: what was seen, and its losses."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        modules, loss_of = make()
+        optimizer = torch.optim.SGD([p for m in modules for p in m.parameters()], lr=0.01)
+        losses = []
+        with Observer(recorded=True) as watching, end():
+            for _ in range(steps):
+                loss = loss_of(torch.randn(rows, 8))
+                losses.append(loss.item())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+    return watching.run, losses, modules
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_loss_is_computed_again_from_the_batch(name):
+    found, losses, _ = trained(KINDS[name])
+    step = found.step
+    assert step is not None, found.unheard
+    model, batch = step.model(), step.batches[0]
+    torch.manual_seed(0)
+    given = step.given(batch)
+    args = given if isinstance(given, tuple) else (given,)
+    again = float(step.lost(model(*args), step.wanted(batch)).detach())
+    if name != "bound":  # which draws
+        assert again == pytest.approx(losses[0], rel=1e-5)
+    assert again == pytest.approx(losses[0], rel=0.5)
+    assert len(step.batches) == 4
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_weights_are_the_same_to_the_last_bit(name):
+    _, seen, watched = trained(KINDS[name])
+
+    def blind(make):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            modules, loss_of = make()
+            optimizer = torch.optim.SGD([p for m in modules for p in m.parameters()], lr=0.01)
+            losses = []
+            for _ in range(4):
+                loss = loss_of(torch.randn(24, 8))
+                losses.append(loss.item())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        return losses, modules
+
+    losses, modules = blind(KINDS[name])
+    assert losses == seen
+    for a, b in zip(watched, modules, strict=True):
+        assert all(map(torch.equal, a.parameters(), b.parameters()))
+
+
+@pytest.mark.parametrize("name", ["squares", "bound", "two heads", "recurrent"])
+def test_a_step_is_a_program_that_can_be_diagnosed(name):
+    found, *_ = trained(KINDS[name])
+    program = program_of_run(found)
+    assert program.batch_size == 24
+    found = diagnose(program, samples=48, budget=0.5)
+    views = {"representations"} if name == "bound" else {"representations", "gradients"}  # it draws
+    assert {r.view for r in found.profile.readings} >= views
+
+
+def test_a_loss_of_torch_is_known_by_its_name():
+    program = program_of_run(run(code(), recorded=True))
+    assert program.loss is F.cross_entropy
+    assert (program.optimizer, program.lr, program.batch_size) == ("sgd", 0.5, 16)
+    assert program.data[0].shape == (256, 8)
+    kept = (program.data[0][:, :2].sum(1) > 0).long()
+    assert torch.equal(program.data[1], kept)
+
+
+def test_a_loss_that_a_model_computes_itself_is_one_of_its_output():
+    net = Language()
+    found, losses, _ = trained(lambda: ([net], lambda x: net(*_ids(x))[1]))
+    program = program_of_step(found.step)
+    out = program.model(*program.data[0]).detach()
+    assert out.shape == (24, 7, 11)
+    assert float(program.loss(out, program.data[1])) == pytest.approx(losses[0], rel=1e-5)
+
+
+def _ids(x):
+    ids = (x.abs() * 7).long() % 11
+    return ids[:, :-1], ids[:, 1:]
+
+
+def test_a_mean_over_some_samples_is_not_joined_from_several_batches():
+    joined, apart = (
+        program_of_run(trained(KINDS[name])[0]).data[0] for name in ("squares", "masked")
+    )
+    assert len(joined) == 96
+    assert len(apart) == 24
+
+
+def test_one_sample_at_a_time_is_no_batch():
+    net = nn.Linear(8, 1)
+    found, *_ = trained(lambda: ([net], lambda x: sum(net(row).square().sum() for row in x)))
+    assert found.step is None
+    with pytest.raises(Refusal, match="one sample at a time"):
+        program_of_run(found)
+
+
+@pytest.mark.parametrize(("largest", "steps"), [(97, 4), (96, 0)])
+def test_as_much_is_held_as_is_allowed(monkeypatch, largest, steps):
+    # the output, its targets, their difference and its square, of 24 samples; and the loss
+    monkeypatch.setattr(replay, "LARGEST", largest)
+    found, *_ = trained(_squares)
+    assert (len(found.step.batches) if found.step else 0) == steps
+    assert steps or "too much was held" in found.unheard
+
+
+def test_of_a_few_samples_nothing_is_told():
+    found, *_ = trained(KINDS["squares"], rows=3)
+    with pytest.raises(Refusal, match="12 samples in all"):
+        program_of_run(found)
+
+
+def test_a_batch_that_is_all_there_is_is_taken_once():
+    net, whole = nn.Linear(8, 1), torch.randn(20, 8)
+    found, *_ = trained(lambda: ([net], lambda _: (net(whole) - whole[:, :1]).square().mean()))
+    assert len(program_of_run(found).data[0]) == 20
+
+
+def test_dropout_in_the_loss_is_told_as_a_limit():
+    net = nn.Linear(8, 1)
+    found, *_ = trained(lambda: ([net], lambda x: F.dropout(net(x), 0.5).square().mean()))
+    with pytest.raises(Refusal, match="drawn at random"):
+        program_of_run(found)
+
+
+def test_of_several_optimizers_none_tells_how_far_a_script_comes():
+    from tests.diagnosis.scripts.loops import CRITIC, SETUP, STEP
+
+    made = "critic = nn.Linear(8, 1)\nother = torch.optim.Adam(critic.parameters())"
+    with pytest.raises(Refusal, match="several optimizers"):
+        program_of_run(run(code((SETUP, made), (STEP, STEP + CRITIC)), recorded=True))
+
+
+@pytest.mark.parametrize("leave", [None, Stopped, ValueError])
+def test_nothing_is_heard_when_watching_is_over(leave):
+    @contextlib.contextmanager
+    def end():
+        yield
+        if leave is not None:
+            raise leave
+
+    with contextlib.suppress(Stopped, ValueError):
+        trained(KINDS["squares"], end=end)
+    assert _get_current_function_mode() is None
+
+
+def test_a_module_that_raises_leaves_nothing_behind():
+    net = nn.Linear(8, 1)
+    with pytest.raises(RuntimeError), Observer(recorded=True):
+        net(torch.zeros(2, 3))
+    assert _get_current_function_mode() is None
+
+
+COMPILED = {
+    "as another module": "model = torch.compile(model, backend='eager')",
+    "in place": "model.compile(backend='eager')",
+    "in part": "model[0].compile(backend='eager')",
+    "in part, as another module": "model[2] = torch.compile(model[2], backend='eager')",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("how", COMPILED)
+def test_what_is_compiled_is_heard_as_one_and_compiled_no_more_than_without(how):
+    """Also when one listens no more, but now and then; and nothing is said of hooks of ours."""
+    text, found = code(("range(4)", "range(20)"), (SETUP, COMPILED[how])), []
+    for watching in (contextlib.nullcontext(), Observer(recorded=True)):
+        torch._dynamo.reset()
+        counters.clear()
+        names = {"__name__": "__main__"}
+        with torch.random.fork_rng(), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            before = [*warnings.filters]
+            with watching:
+                exec(compile(text, "<loop>", "exec"), names)
+            assert [*warnings.filters] == before
+        assert not [w for w in said if "global hooks" in str(w.message)]
+        weights = [p.detach().clone() for p in names["model"].parameters()]
+        found.append((weights, counters["stats"]["unique_graphs"], dict(counters["graph_break"])))
+    (own, *graphs), (seen, *others) = found
+    assert all(torch.equal(a, b) for a, b in zip(own, seen, strict=True))
+    assert graphs == others
+    model = program_of_step(watching.run.step).model
+    assert not any(map(is_compiled, model.modules()))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_is_heard_once_a_function_is_compiled():
+    net, top = nn.Linear(8, 4), nn.Linear(4, 1)
+    made = lambda x: top(torch.compile(lambda t: net(t), backend="eager")(x)).mean()
+    found, *_ = trained(lambda: ([net, top], made))
+    assert (found.steps, found.step) == (4, None)
+
+
+@pytest.mark.parametrize(("order", "count"), [("torch.randperm(32)", 32), ("torch.arange(32)", 32)])
+def test_the_same_samples_in_another_order_are_no_others(order, count):
+    text = code(
+        ("for x, y in loader:", f"for k in range(16):\n        o = {order}; x, y = X[o], Y[o]")
+    )
+    step = run(text, recorded=True).step
+    assert len(step.batches) > 1
+    assert len(program_of_step(step).data[0]) == count
+
+
+GATHERED = (
+    "[(a, int(b)) for a, b in zip(X, Y)]",  # labels of Python, as most data sets give them
+    "[(a, float(b)) for a, b in zip(X, Y)]",
+    "[(a.numpy(), b.numpy()) for a, b in zip(X, Y)]",
+    "[{'a': a, 'b': int(b)} for a, b in zip(X, Y)]",
+    "[(a, [int(b), 3]) for a, b in zip(X, Y)]",
+)
+
+
+@pytest.mark.parametrize("data", GATHERED)
+def test_targets_are_those_that_a_loader_gathers_of_whatever_a_data_set_gives(data):
+    changes = [("torch.utils.data.TensorDataset(X, Y)", data)]
+    if "{" in data:
+        lost = "nn.functional.cross_entropy(model(both['a']), both['b'])"
+        changes += [("for x, y in loader:", "for both in loader:"), (LOSS, lost)]
+    changes += [(LOSS, LOSS.replace(" y)", " y[0])"))] if "[int" in data else []
+    changes += [(LOSS, LOSS.replace(" y)", " y.long())"))] if "float" in data else []
+    program = program_of_run(run(code(*changes), recorded=True))
+    _, targets = program.data
+    assert targets is not None
+    assert set(targets.long().tolist()) == {0, 1}
+
+
+def test_a_loss_of_outputs_alone_is_told_as_a_limit(tmp_path):
+    from sigmascope.diagnosis.scripts import diagnose_script
+
+    (tmp_path / "train.py").write_text(code((LOSS, "model(x).square().mean()")))
+    found = diagnose_script(str(tmp_path / "train.py"), seconds=10, output="/dev/null")
+    assert any("is not known" in why for why in found.unlooked)
+
+
+def test_a_batch_is_known_again_by_its_first_numbers_in_their_order():
+    x = torch.randn(12, 3, 20, 20, generator=torch.Generator().manual_seed(0))
+    mark = replay.mark_of(x)
+    assert mark == replay.mark_of(x.clone()) == replay.mark_of(x.permute(0, 2, 3, 1).movedim(3, 1))
+    for other in (x.flip(0), x.flip(1), x.roll(1, 3), x[:10], -x):
+        assert replay.mark_of(other) != mark
+    with torch.device("meta"):  # where a script makes its tensors is none of its business
+        assert replay.mark_of(x) == mark
+    ids = torch.tensor([[3, 1, 2], [5, 4, 0]])
+    assert replay.mark_of(ids) != replay.mark_of(ids.flip(1))
+    shape, value = replay.mark_of(torch.eye(4).to_sparse())
+    assert shape == (4, 4)
+    assert value != value
+
+
+def test_a_sparse_graph_is_a_constant_of_its_step():
+    program = program_of_run(run(code(*HEALTHY["a sparse graph"]), recorded=True))
+    inputs, targets = program.data
+    assert inputs.shape == (256, 8)
+    assert targets.shape == (256,)
+
+
+X, AT = torch.randn(5, 3), torch.tensor([0, 2, 4])
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (torch.Tensor.__getitem__, (X, AT)),
+        (torch.Tensor.__getitem__, (X, (AT, slice(None)))),
+        (torch.index_select, (X, 0, AT)),
+        (torch.gather, (X, 0, AT[:, None])),
+        (torch.take, (X, AT + 10)),
+        (nn.functional.embedding, (AT, X)),
+    ],
+)
+def test_places_that_are_not_there_are_refused_before_a_gpu_ends_by_them(function, args):
+    replay.require_within(function, args, {})
+    beyond = replay.mapped(args, lambda t: t + 1 if t.dtype == torch.long else t)
+    with pytest.raises((IndexError, RuntimeError)):
+        replay.require_within(function, beyond, {})
+
+
+class Packed(nn.Module):
+    """Takes the longest samples first, as `pack_padded_sequence` does by itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.out = nn.GRU(8, 8, batch_first=True), nn.Linear(8, 1)
+
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        return self.out(self.rows(packed)[1][0])
+
+
+def test_batches_that_have_the_longest_first_are_one_whole_in_any_order():
+    def loss_of(x):
+        lengths = torch.randint(1, 6, (len(x),)).sort(descending=True)[0]
+        return nn.functional.mse_loss(net(x[:, None].repeat(1, 6, 1), lengths), x[:, :1])
+
+    net = Packed()
+    program = program_of_step(trained(lambda: ([net], loss_of))[0].step)
+    (x, lengths), y = program.data
+    assert len(x) == len(y) == 96
+    assert (lengths.diff() > 0).any()
+    order = torch.arange(96).flip(0)
+    assert torch.allclose(program.model(x, lengths)[order], program.model(x[order], lengths[order]))

@@ -1,0 +1,492 @@
+"""Each mistake of a loop is told by its name, and loops without one are left in peace."""
+
+import contextlib
+import warnings
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sigmascope.diagnosis.scripts.observer import Observer, Stopped
+from sigmascope.diagnosis.scripts.rules import FEW, KINDS, discriminator_won, found_in
+from sigmascope.diagnosis.scripts.running import Job, Script, run_here
+from sigmascope.diagnosis.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
+from tests.diagnosis.scripts.loops import (
+    BACK,
+    BROKEN,
+    DECODED,
+    FAULTY,
+    FROZEN,
+    HEAD,
+    HEALTHY,
+    LAST,
+    LATER,
+    LOSS,
+    MADE,
+    PARTS,
+    RARE,
+    SETUP,
+    SLOPE,
+    STEP,
+    WORDS,
+    ZERO,
+    code,
+)
+
+
+def run(text, **how):
+    """What is seen of a loop in this process."""
+    watching = Observer(**{"steps": 40, **how}, own=lambda name: name == "<loop>")
+    with warnings.catch_warnings(), torch.random.fork_rng(), contextlib.suppress(Stopped), watching:
+        warnings.simplefilter("ignore")
+        exec(compile(text, "<loop>", "exec"), {"__name__": "__main__"})
+    return watching.run
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_mistake_is_told_by_its_name(name):
+    found = [f.name for f in found_in(run(code(*FAULTY[name])))]
+    assert found[:1] == [name] or name in found[:2]
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_loop_without_one_is_left_in_peace(name):
+    assert [(f.name, f.says) for f in found_in(run(code(*HEALTHY[name])))] == []
+
+
+def test_every_kind_that_is_declared_has_a_loop_that_has_it():
+    by_change = {
+        "slow-average",
+        "last-batch-score",
+        "unsuited-weights",
+        "summed-loss",
+        "harmful-decay",
+        "drawn-twice",
+        "forgotten-state",
+        "reversed-edges",
+    }  # which a change alone can tell
+    assert {kind.name for kind in KINDS} == {*FAULTY, *BROKEN, *REFUSED, *by_change}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_where_numbers_cease_to_be_numbers_is_told_with_its_line(name):
+    text = code(*BROKEN[name])
+    at = next(k for k, line in enumerate(text.splitlines(), 1) if "loss = " in line)
+    (found,) = found_in(run(text, traced=0))
+    assert (found.name, found.site) == (name, f"<loop>:{at}")
+    assert [f.name for f in found_in(run(text))] == []  # which is asked only where a loss is none
+
+
+LOADER = "    for x, y in loader:\n"
+LATE = {  # what a second phase does, by the finding that tells it
+    "other-parameters": ((LOADER, HEAD + LOADER),),
+    "left-out-parameters": (
+        ("# setup", FROZEN), (LOADER, f"{LATER}model.requires_grad_(True)\n{LOADER}"),
+    ),
+    "nothing-loaded": (
+        (LOADER, f"{LATER}model.load_state_dict({{'a': torch.zeros(1)}}, strict=False)\n{LOADER}"),
+    ),
+    "idle-parameters": (
+        (LOADER, f"{LATER}model[2].requires_grad_(False).weight.zero_(); "
+         f"opt = torch.optim.SGD(model[0].parameters(), lr=0.1)\n{LOADER}"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_mistake_of_a_second_phase_is_told_where_a_run_goes_on_that_long(name):
+    seen = run(code(*LATE[name]), least=60.0)
+    assert name in [f.name for f in found_in(seen)]
+    assert seen.steps == 64
+    if "parameters" in name and "idle" not in name:  # the others' optimizers step less often
+        assert seen.early is not None
+
+
+FIRST = "    for _ in range(16):\n        x, y = next(iter(loader))\n"
+STREAM = """
+class Stream(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        g = torch.Generator().manual_seed(0)
+        for k in torch.randperm(256, generator=g):
+            yield X[k], Y[k]
+loader = torch.utils.data.DataLoader(Stream(), batch_size=16)
+"""
+DEALT = """\
+        torch.manual_seed(0)
+        k = torch.randperm(256)[:16]
+        x, y = X[k], Y[k]
+"""
+ENCODED = "[tokens(ids[:, k].flip(0)) for k in range(3)]; "
+BINARY = (
+    "nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], y.float(), "
+    "pos_weight=torch.tensor({}))"
+)
+OF_BOTH = "torch.optim.SGD([*model.parameters(), *teacher.parameters()], lr=0.1)"
+BOTH = f"teacher = nn.Linear(8, 2)\nopt = {OF_BOTH}"
+NETS = "net = nn.Linear(8, 2)\ntwo = torch.optim.SGD(net.parameters(), lr=0.1)"
+CROSSED = """\
+        two.zero_grad(); loss.backward(); two.step()
+        opt.zero_grad(); nn.functional.cross_entropy(net(x), y).backward(); opt.step()
+"""
+MORE = (  # what another rule tells by the same name
+    ("other-parameters", (SETUP, NETS), (ZERO + BACK + STEP, CROSSED)),
+    # with a closure that does nothing, as Lightning steps where a script optimizes by hand
+    (
+        "other-parameters",
+        (SETUP, NETS),
+        (ZERO + BACK + STEP, CROSSED.replace("step()", "step(lambda: None)")),
+    ),
+    ("attached-target", (SETUP, BOTH), (LOSS, "nn.functional.mse_loss(model(x), teacher(x))")),
+    (
+        "cut-graph",
+        ("loss = " + LOSS, SLOPE.format(", retain_graph=True", " + slope.square().mean()")),
+    ),
+    ("unshared-probabilities", (LOSS, MADE.format("softmax"))),
+    # the optimizer of a model that is not trained any more steps
+    ("no-step", (SETUP, LAST), ("opt.zero_grad", "new.zero_grad")),
+    # samples that are drawn begin anew with the loader
+    ("repeated-batch", (LOADER, FIRST), (SETUP, STREAM)),
+    ("repeated-batch", (LOADER, FIRST.replace("x, y", "torch.manual_seed(0); x, y"))),
+    ("repeated-draws", (LOADER, "    for k in range(16):\n" + DEALT)),
+    ("rewritten-data", (LOADER, PARTS.format(".sub_(0.5).div_(2)"))),
+    ("copied-targets", (SETUP, WORDS), ("loss = " + LOSS, DECODED.format("ids"))),
+    # behind an encoder that is called place by place, too
+    ("copied-targets", (SETUP, WORDS), ("loss = " + LOSS, ENCODED + DECODED.format("ids"))),
+    ("reversed-class-weights", RARE, (LOSS, BINARY.format(0.3))),
+)
+
+
+def test_of_two_that_agree_and_of_which_one_is_moved_the_other_is_left_out():
+    changes = (
+        (SETUP, "other = nn.Linear(8, 2)"),
+        (LOSS, "nn.functional.mse_loss(model(x), other(x))"),
+    )
+    assert [f.name for f in found_in(run(code(*changes)))] == ["left-out-parameters"]
+
+
+TRAINED = f"nn.functional.cross_entropy(model(X), Y).backward(); opt.step()\n{FROZEN}"
+
+
+@pytest.mark.parametrize(
+    ("later", "told"), [("model.requires_grad_(True)", ["left-out-parameters"]), ("pass", [])]
+)
+def test_what_was_trained_before_is_left_out_where_it_is_frozen_no_more(later, told):
+    text = code((SETUP, TRAINED), (LOADER, f"{LATER}{later}\n{LOADER}"))
+    assert [f.name for f in found_in(run(text, steps=65))] == told
+
+
+KEPT = "    if epoch == 0: kept = {}\n    if epoch == 3: model.load_state_dict(kept)\n"
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [("model.state_dict()", ["nothing-loaded"]), ("copy.deepcopy(model.state_dict())", [])],
+)
+def test_weights_that_are_kept_by_name_alone_are_told_when_they_are_loaded(kept, told):
+    text = code((LOADER, KEPT.format(kept) + LOADER), (SETUP, "import copy"))
+    assert [f.name for f in found_in(run(text, steps=64))] == told
+
+
+SCHEDULERS = (
+    ("ReduceLROnPlateau(opt, patience=0, factor=0.3)", "loss.item() + epoch"),
+    ("ChainedScheduler([torch.optim.lr_scheduler.ExponentialLR(opt, 0.7)])", ""),
+    ("CosineAnnealingLR(opt, 4000, eta_min=1e-9, last_epoch=-1)", ""),
+)
+
+
+@pytest.mark.parametrize(("made", "given"), SCHEDULERS)
+def test_schedulers_are_seen_that_have_a_step_of_their_own(made, given):
+    stepped = f"        sched.step({given})\n"
+    text = code((SETUP, f"sched = torch.optim.lr_scheduler.{made}"), (STEP, STEP + stepped))
+    seen = run(text)
+    at = next(k for k, line in enumerate(text.splitlines(), 1) if "sched.step" in line)
+    kind = made.partition("(")[0]
+    assert seen.scheduled[kind, Line("<loop>", at)] >= 39
+    assert ("dwindling-rate" in [f.name for f in found_in(seen)]) == ("4000" not in made)
+
+
+@pytest.mark.parametrize(("name", "changes"), [(name, changes) for name, *changes in MORE])
+def test_the_same_mistake_by_other_means_is_told_by_its_name(name, changes):
+    assert name in [f.name for f in found_in(run(code(*changes)))][:1]
+
+
+def test_a_scaler_is_counted_in_the_steps_that_are_looked_at():
+    text = code(*FAULTY["scaled-gradients"], ("range(4)", "range(40)"))
+    seen = run(text, steps=600)
+    assert seen.main.looked < 0.5 * seen.steps
+    assert "scaled-gradients" in [f.name for f in found_in(seen)]
+
+
+def test_a_batch_that_comes_again_is_told_of_the_steps_that_were_looked_at():
+    text = code((LOADER, FIRST.replace("16", "80")), (SETUP, STREAM))
+    seen = run(text, steps=400)
+    assert seen.main.looked < 0.5 * seen.steps
+    assert found_in(seen)[0].name == "repeated-batch"
+
+
+def test_a_sum_of_data_and_a_derivative_is_no_target():
+    text = SLOPE.format(
+        ", retain_graph=True", " + (slope + model(x) @ torch.ones(2, 8) - x.sin()).square().mean()"
+    )
+    found = [f.name for f in found_in(run(code(("loss = " + LOSS, text))))]
+    assert found == ["cut-graph"]
+
+
+LONG = ("range(4)", "range(20)")  # epochs, of which most are dozed through
+AT = ("epoch == 2", "epoch == 11")
+OF_HABIT = (
+    "gradients-not-zeroed",
+    "zeroed-before-step",
+    "step-before-backward",
+    "overwritten-weights",
+    "evaluation-mode",
+    "no-gradients-arrive",
+    "left-out-parameters",
+)
+OFTEN = (
+    "accumulation",
+    "closure",
+    "two optimizers",
+    "weights put back",
+    "carried from step to step",
+    "targets of a copy that follows",
+    "gradients of an earlier phase",
+    "frozen at first",
+    "teacher in evaluation mode",
+    "zero by hand",
+)
+
+
+@pytest.mark.parametrize("name", OF_HABIT)
+def test_a_habit_of_a_long_run_is_told_of_the_steps_that_were_looked_at(name):
+    seen = run(code(*FAULTY[name], LONG), least=60.0)
+    assert name in [f.name for f in found_in(seen)][:2]
+    main = seen.main
+    assert main is not None
+    assert FEW <= main.looked < 0.6 * main.steps
+    assert len(main.rates) == main.steps
+
+
+@pytest.mark.parametrize("name", OFTEN)
+def test_a_long_run_without_a_mistake_is_left_in_peace(name):
+    seen = run(code(*HEALTHY[name]).replace(*LONG), least=60.0)
+    assert [(f.name, f.says) for f in found_in(seen)] == []
+    assert seen.steps > 72
+    # what was dozed through is no writing of others, and no gradient that is old
+    assert [(o.overwritten, o.old, o.emptied, o.empty) for o in seen.optimizers if o.steps > 8] == [
+        (0, 0, 0, 0) for o in seen.optimizers if o.steps > 8
+    ]
+
+
+def test_a_new_optimizer_wakes_it_at_once():
+    text = code(*FAULTY["frozen-parameters"], ("epoch == 2", "epoch == 9"))
+    seen = run(text.replace(LONG[0], "range(11)"), least=60.0)  # before it would wake by itself
+    assert "frozen-parameters" in [f.name for f in found_in(seen)]
+
+
+def test_a_loss_of_a_second_phase_is_looked_at_as_the_first_is():
+    later = MADE.format("softmax") + " if epoch > 2 else " + LOSS
+    seen = run(code(("loss = " + LOSS, "loss = " + later)), least=60.0)
+    assert "unshared-probabilities" in [f.name for f in found_in(seen)]
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_begins_while_it_dozes_is_told_as_well(name):
+    seen = run(code(*LATE[name], AT).replace(*LONG), least=60.0)
+    assert name in [f.name for f in found_in(seen)]
+
+
+REFUSED = {  # what autograd refuses is told in its place
+    "graph-used-twice": (
+        ("# setup", "w, state = torch.ones(2, requires_grad=True), torch.ones(2)"),
+        ("nn.functional.cross_entropy(model(x), y)",
+         "nn.functional.cross_entropy(model(x) * state, y); state = state * w"),
+    ),
+    "cut-loss": (("loss.backward()", "loss.detach().backward()"),),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_autograd_refuses_is_told_as_a_mistake_with_its_line(name, tmp_path):
+    (tmp_path / "train.py").write_text(code(*REFUSED[name]))
+    with torch.random.fork_rng():
+        found = found_in(run_here(Job(Script(str(tmp_path / "train.py")), 40, 30)))
+    assert [f.name for f in found] == [name]
+    assert found[0].site.startswith("train.py:")
+
+
+def test_a_finding_leads_to_the_line_where_it_is():
+    text = code(*FAULTY["zeroed-before-step"])
+    (found,) = found_in(run(text))
+    at = int(found.site.rpartition(":")[2])
+    assert "zero_grad" in text.splitlines()[at - 1]
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, []), (2, ["attached-target"])])
+def test_targets_that_follow_their_gradient_are_told_of_two_steps(count, told):
+    run = ScriptRun(attached=Counter({("sub", Line("a.py", 1)): count}))
+    assert [f.name for f in found_in(run)] == told
+
+
+@pytest.mark.parametrize(("steps", "told"), [(7, []), (8, ["long-warm-up"])])
+def test_a_warm_up_is_told_of_eight_steps(steps, told):
+    seen = OptimizerSeen(
+        "SGD", None, 1, steps=steps, rates=[0.1, 0.2], planned=1.0, warm_up=(9, 10)
+    )
+    assert [f.name for f in found_in(ScriptRun(optimizers=[seen], backwards=1))] == told
+
+
+def test_of_a_few_steps_nothing_is_said_that_is_a_habit():
+    text = code(*FAULTY["gradients-not-zeroed"]).replace("range(4)", "range(1)")
+    text = text.replace("batch_size=16", "batch_size=64")
+    assert found_in(run(text)) == ()
+
+
+BETWEEN = {  # how what a module gives is taken out of the graph on its way to another one
+    "model[2](model[:2](x).detach() + 0 * model[:2](x))": "note",
+    "model[2](torch.distributions.Normal(model[:2](x), 1.0).sample()) + 0 * model(x)": "warning",
+    "model[2](torch.normal(model[:2](x), 1.0)) + 0 * model(x)": "warning",
+}
+
+
+@pytest.mark.parametrize("way", BETWEEN)
+def test_a_cut_between_modules_is_told_though_all_receive_a_gradient(way):
+    found = [f for f in found_in(run(code(("model(x)", way)))) if f.name == "cut-graph"]
+    assert [f.severity for f in found] == [BETWEEN[way]]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "model[2](torch.distributions.Normal(model[:2](x), 1.0).rsample())",
+        "model[2](model[:2](x) + torch.randn(16))",
+        "model(x) + 0 * torch.randn(2)",
+    ],
+)
+def test_noise_that_is_added_cuts_nothing(way):
+    assert found_in(run(code(("model(x)", way)))) == ()
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(3, "`p0`, `p1`, `p2` of"), (4, "`p0`, `p1`, `p2` and 1 more of"), (6, "`p2` and 3 more of")],
+)
+def test_of_many_names_three_are_told_and_the_others_counted(count, told):
+    names = tuple(f"p{i}" for i in range(count))
+    model = Called("Net", None, parameters=9, in_training=9, outside=names, outside_given=count)
+    seen = OptimizerSeen("SGD", None, 1, steps=9, rates=[0.1])
+    (found,) = found_in(ScriptRun(steps=9, backwards=9, optimizers=[seen], modules=[model]))
+    assert told in found.says
+
+
+def beside(*courses):
+    """What is said of two that train, one through the other, by their losses from first to last."""
+    places = [Line("<loop>", k) for k in range(len(courses))]
+    both = [
+        OptimizerSeen("SGD", None, 2, place, backward=place, steps=40, ended=39) for place in places
+    ]
+    ends = [[first, *[last] * 39] for first, last in courses]
+    losses = {place: LossSeen(place, values) for place, values in zip(places, ends, strict=True)}
+    modules = [Called("Net", None, fed=True)]
+    run = ScriptRun(steps=80, optimizers=both, losses=losses, modules=modules)
+    judge = replace(run, ahead=True)  # of what an actor does, whose targets look ahead
+    assert [*discriminator_won(judge)] == []
+    return "discriminator-won" in [f.name for f in discriminator_won(run)]
+
+
+@pytest.mark.parametrize(
+    ("winner", "loser", "told"),
+    [
+        ((1.0, 0.01), (1.0, 0.21), True),  # twenty times as large
+        ((1.0, 0.01), (1.0, 0.19), False),
+        ((10.0, 0.001), (1.0, 0.51), True),  # and a twentieth of what the other began with
+        ((10.0, 0.001), (1.0, 0.49), False),
+        ((1.0, -1e-4), (1.0, 0.5), True),  # a logarithm of a little more than one
+        ((1.0, -1e-2), (1.0, 0.5), False),
+        ((1.0, -1e-4), (-1.0, -1.0), False),  # what wins has not lost, too
+        ((1.0, 0.06), (1.0, 5.0), False),
+    ],
+)
+def test_one_has_won_where_the_other_is_large_or_has_faded(winner, loser, told):
+    assert beside(winner, loser) == beside(loser, winner) == told
+
+
+def test_zeros_that_no_loss_has_led_to_are_no_slope_of_nothing():
+    made = "other = nn.Linear(2, 2); second = torch.optim.SGD(other.parameters(), lr=0.1)"
+    stepped = (
+        "        for p in other.parameters(): p.grad = torch.zeros_like(p)\n        second.step()\n"
+    )
+    found = [f.name for f in found_in(run(code((SETUP, made), (STEP, STEP + stepped))))]
+    assert "idle-parameters" not in found
+
+
+def test_of_two_cuts_on_a_line_one_is_a_value_with_the_gradient_of_another():
+    h = "(h := model[:2](x))"
+    both = f"0 * model[2]({h}.detach()) + model[2](h + (h.round() - h).detach())"
+    found = found_in(run(code(("model(x)", both))))
+    assert [(f.name, f.severity) for f in found] == [("cut-graph", "note")]
+
+
+@pytest.mark.parametrize(("most", "drawn"), [(256, True), (255, False)])
+def test_of_two_draws_alike_one_is_an_index_and_one_goes_in(most, drawn):
+    twice = "k = torch.randint(0, 256, (16,)); t = torch.randint(0, {}, (16,)); loss = ".format(
+        most
+    )
+    loss = "nn.functional.cross_entropy(model(X[k] + 0 * t[:, None]), Y[k])"
+    seen = run(code(("loss = " + LOSS, twice + loss)))
+    assert (seen.draws.total() > 0) == drawn
+
+
+ODD = """\
+z = nn.functional.normalize(model(torch.cat([x, x])[:31]))
+        z = (z @ z.T / 0.2).masked_fill(torch.eye(31, dtype=torch.bool), -torch.inf)
+        loss = nn.functional.cross_entropy(z, (torch.arange(31) + 1) % 31)"""
+
+
+def test_rows_of_an_odd_number_are_no_two_views():
+    seen = run(code(("loss = " + LOSS, ODD)))
+    assert seen.narrow
+    assert seen.pairs == {}
+
+
+MEAN = "import copy\nmean = copy.deepcopy(model).eval()"
+FOLLOWS = """\
+        with torch.no_grad():
+            for e, m in zip(mean.parameters(), model.parameters()): e.lerp_(m, {})
+"""
+ASKED = "        if count == {}:\n            with torch.no_grad(): mean(X)\n        count += 1\n"
+
+
+@pytest.mark.parametrize(
+    ("share", "at", "told"),
+    [
+        (1e-3, 50, ["slow-average"]),
+        (1e-3, 300, ["slow-average"]),  # long behind the steps that are looked at
+        (0.05, 50, []),
+        (0.05, 300, []),
+        (0.0, 50, []),  # a copy that is kept as it was
+    ],
+)
+def test_averages_over_more_steps_than_there_are_are_told(share, at, told):
+    text = code(
+        (SETUP, f"{MEAN}\ncount = 0"),
+        (STEP, STEP + FOLLOWS.format(share) + ASKED.format(at)),
+        ("range(4)", f"range({at // 16 + 1})"),
+    )
+    seen = run(text, recorded=True, steps=None)
+    assert [f.name for f in found_in(seen) if f.name == "slow-average"] == told
+
+
+def test_several_of_a_kind_that_train_are_averages_of_none():
+    both = "other = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))\n"
+    both += "opt = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=1e-3)\ncount = 0"
+    asked = "        if count == 50:\n            model.eval(); other.eval()\n"
+    asked += "            with torch.no_grad(): other(X); model(X)\n        count += 1\n"
+    changes = (
+        (SETUP, both),
+        (LOSS, f"{LOSS} + {LOSS.replace('model', 'other')}"),
+        (STEP, STEP + asked),
+    )
+    seen = run(code(*changes), recorded=True, steps=None)
+    assert seen.averages == {}

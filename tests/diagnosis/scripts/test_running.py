@@ -1,0 +1,194 @@
+"""Scripts in processes of their own."""
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from sigmascope.core.guard import Refusal
+from sigmascope.diagnosis.scripts.interventions import ZeroGradients
+from sigmascope.diagnosis.scripts.running import Job, Runner, Script, program_of_run, run_here
+from tests.diagnosis.scripts.loops import AGAIN, LOSS, SETUP, code
+from tests.diagnosis.scripts.test_rules import run
+
+
+@pytest.fixture(scope="module")
+def runner():
+    with Runner() as one:
+        yield one
+
+
+def job(tmp_path, text, *, name="train.py", **how):
+    (tmp_path / name).write_text(text)
+    script = Script(str(tmp_path / name), how.pop("arguments", ()), str(tmp_path))
+    return Job(script, how.pop("steps", 12), how.pop("seconds", 20), output="/dev/null", **how)
+
+
+def test_a_script_is_run_for_its_first_steps(runner, tmp_path):
+    found = runner.run(job(tmp_path, code()))
+    assert (found.run.steps, found.run.stopped, found.run.error) == (12, True, None)
+    assert found.run.main.place.says.startswith("train.py:")
+
+
+def test_a_script_that_is_shorter_ends_by_itself(runner, tmp_path):
+    found = runner.run(job(tmp_path, code(("range(4)", "range(1)")), steps=100))
+    assert (found.run.steps, found.run.stopped) == (16, False)
+
+
+def test_the_network_is_looked_at_where_there_is_time_for_it(runner, tmp_path):
+    text = code(("model(x), y)", "model(x).softmax(1), y)"))
+    found = runner.run(job(tmp_path, text, network=10.0))
+    assert (found.unread, found.run.step) == ("", None)
+    assert "softmax-in-the-loss" in [f.name for f in found.findings]
+    assert runner.run(job(tmp_path, text)).findings == ()
+
+
+def test_what_a_script_raises_is_its_own(runner, tmp_path):
+    text = code(("        opt.step()\n", "        opt.step()\n        {}['mine']\n"))
+    kind, says, trace = runner.run(job(tmp_path, text)).run.error
+    assert (kind, says) == ("KeyError", "'mine'")
+    assert "train.py" in trace
+    assert "sigmascope" not in trace
+
+
+def test_arguments_and_folder_are_those_that_were_given(runner, tmp_path):
+    text = "import sys, pathlib\npathlib.Path('said').write_text(' '.join(sys.argv[1:]))\n" + code()
+    runner.run(job(tmp_path, text, arguments=("--lr", "3")))
+    assert (tmp_path / "said").read_text() == "--lr 3"
+
+
+def test_files_beside_a_script_are_found_and_a_module_is_run_by_its_name(runner, tmp_path):
+    (tmp_path / "beside.py").write_text("STEPS = 4\n")
+    text = code(("range(4)", "range(STEPS)")).replace(
+        "import torch\n", "import torch\nfrom beside import STEPS\n", 1
+    )
+    assert runner.run(job(tmp_path, text)).run.steps == 12
+    script = Script("train", (), str(tmp_path))
+    assert runner.run(Job(script, 12, 20, output="/dev/null")).run.steps == 12
+
+
+def test_finally_and_with_work_when_a_script_is_stopped(runner, tmp_path):
+    lines = code().splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("for epoch"))
+    text = "\n".join([*lines[:at], "try:", *(f"  {line}" for line in lines[at:]),
+                      "finally:", "    open('closed', 'w').close()"])  # fmt: skip
+    runner.run(job(tmp_path, text))
+    assert (tmp_path / "closed").exists()
+
+
+def test_input_is_at_its_end(runner, tmp_path):
+    kind, _, _ = runner.run(job(tmp_path, "input()\n" + code())).run.error
+    assert kind == "EOFError"
+
+
+@pytest.mark.slow
+def test_a_script_that_hangs_is_ended(runner, tmp_path):
+    text = code(("        opt.step()\n", "        opt.step()\n        time.sleep(600)\n"))
+    text = f"import time\n{text}"
+    start = time.monotonic()
+    found = runner.run(job(tmp_path, text, seconds=1, start=1))
+    assert found.late
+    assert found.run.steps == 1
+    assert time.monotonic() - start < 30
+
+
+def test_a_script_that_is_killed_leaves_the_runner_alive(runner, tmp_path):
+    text = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    assert runner.run(job(tmp_path, text)).run.error[:2] == ("killed", "signal SIGKILL")
+    assert runner.run(job(tmp_path, code())).run.steps == 12
+
+
+def test_what_a_script_starts_ends_with_it(runner, tmp_path):
+    text = "import subprocess\nopen('pid', 'w').write(str(subprocess.Popen(['sleep', '60']).pid))\n"
+    runner.run(job(tmp_path, text + code()))
+    pid = int((tmp_path / "pid").read_text())
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return
+        if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    raise AssertionError("it lives")
+
+
+def test_an_intervention_changes_what_it_is_meant_to(runner, tmp_path):
+    text = code(("        opt.zero_grad()\n", ""))
+    healthy = runner.run(job(tmp_path, code())).run
+    cured = runner.run(job(tmp_path, text, intervention=ZeroGradients())).run
+    faulty = runner.run(job(tmp_path, text)).run
+    assert cured.loss.values == healthy.loss.values
+    assert faulty.loss.values != healthy.loss.values
+
+
+def test_other_seeds_give_other_runs_and_the_same_the_same(runner, tmp_path):
+    losses = [runner.run(job(tmp_path, code(), seed=seed)).run.loss.values for seed in (0, 1, 0, 1)]
+    assert losses[0] == losses[2] != losses[1] == losses[3]
+
+
+def test_the_weights_of_a_program_are_those_before_the_first_step():
+    program = program_of_run(run(code(), recorded=True))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        torch.randn(256, 8)
+        assert torch.equal(program.model[0].weight, torch.nn.Linear(8, 16).weight)
+
+
+def test_what_cannot_be_read_is_told_as_a_limit():
+    with pytest.raises(Refusal, match="not heard"):
+        program_of_run(run(code()))  # nothing is recorded
+
+
+def test_in_this_process_arguments_and_paths_are_given_back(tmp_path):
+    import sys
+
+    before = list(sys.argv), list(sys.path)
+    (tmp_path / "a.py").write_text(code())
+    with torch.random.fork_rng():
+        found = run_here(Job(Script(str(tmp_path / "a.py"), ("x",)), 10, 20))
+    assert found.steps == 10
+    assert (list(sys.argv), list(sys.path)) == before
+
+
+MAPPED = f"""
+class Own(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+    def forward(self, x, labels):
+        out = self.net(x)
+        return nn.functional.cross_entropy(out, labels), out
+model = Own(model)
+{AGAIN}
+"""
+
+
+def test_of_a_model_that_needs_labels_by_name_it_is_told_that_it_needs_them(runner, tmp_path):
+    text = code((SETUP, MAPPED), (LOSS, "model(x=x, labels=y)[0]"))
+    found = runner.run(job(tmp_path, text, network=10.0))
+    assert found.run.steps == 12
+    assert "labels" in found.unread
+
+
+def test_a_fault_of_ours_is_told_as_ours(runner, tmp_path):
+    with pytest.raises(RuntimeError, match="could not be watched"):
+        runner.run(replace(job(tmp_path, code()), output=str(tmp_path / "not" / "there")))
+    assert runner.run(job(tmp_path, code())).run.steps == 12
+
+
+def test_another_text_is_run_in_the_place_of_a_file_that_stays_as_it_is(runner, tmp_path):
+    beside = "import train\nprint(train.__file__)\n"
+    given = replace(job(tmp_path, beside), source=code(("range(4)", "range(1)")), steps=100)
+    assert runner.run(given).run.steps == 16
+    assert (tmp_path / "train.py").read_text() == beside
+
+
+def test_what_is_not_watched_raises_what_is_its_own(runner, tmp_path):
+    text = code(("        opt.step()\n", "        opt.step()\n        {}['mine']\n"))
+    for bare in (True, False):
+        error = runner.run(replace(job(tmp_path, text), bare=bare)).run.error
+        assert error[:2] == ("KeyError", "'mine'")

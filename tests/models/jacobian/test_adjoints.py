@@ -1,0 +1,155 @@
+"""Adjoints and NTK shares against per-sample Jacobians over parameters, one sample at a time."""
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.core.guard import Refusal
+from sigmascope.models import Subject
+from sigmascope.models.jacobian import adjoints
+from tests.models.jacobian.cases import CASES, build, truth
+from tests.models_zoo import MODELS
+
+
+@pytest.mark.parametrize("case", ["mlp", "conv", "tokens"])
+def test_singular_values_equal_those_of_the_jacobian(case):
+    model, batch = build(case)
+    swept = Subject(model, batch).adjoints
+    first = next(s for s, m in model.named_modules() if isinstance(m, nn.Linear | nn.Conv2d))
+    module, kept = model.get_submodule(first), {}
+    for i in range(len(batch)):
+        with torch.no_grad():
+            handle = module.register_forward_hook(lambda _m, _i, y: kept.update(y=y))
+            model(batch[i : i + 1])
+            handle.remove()
+
+        def rest(z, i=i):
+            handle = module.register_forward_hook(lambda _m, _i, _y: z)
+            out = model(batch[i : i + 1])[0]
+            handle.remove()
+            return out
+
+        J = torch.autograd.functional.jacobian(rest, kept["y"]).flatten(1)
+        sigma = torch.linalg.svdvals(J)
+        torch.testing.assert_close(swept.adjoints[first].sigma[i], sigma, rtol=1e-8, atol=1e-8)
+
+
+# ------------------------------------------------------------------------------
+# Pieces, turns and mixtures give what all at once do.
+
+
+def test_pieces_and_the_whole_give_the_same(monkeypatch):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)).double()
+    batch = torch.randn(9, 4).double()
+    whole = Subject(model, batch).adjoints
+    monkeypatch.setattr("sigmascope.models.tape.Scene.fitting", lambda *_, **__: 1)
+    split = Subject(model, batch).adjoints
+    for site, adjoint in whole.adjoints.items():
+        torch.testing.assert_close(split.adjoints[site].sigma, adjoint.sigma)
+        torch.testing.assert_close(split.adjoints[site].share_sq, adjoint.share_sq)
+
+
+@pytest.mark.parametrize("outputs", [None, 2, [2, 0]])
+@pytest.mark.parametrize("name", ["mlp", "conv", "custom", "tokens"])
+def test_layers_that_are_too_many_for_the_memory_take_turns(monkeypatch, name, outputs):
+    """Of all outputs, mixtures and named ones; what no formula covers is sketched once."""
+    model, batch = build(name)
+
+    def swept():
+        g = torch.Generator().manual_seed(3)
+        return Subject(model, batch, outputs=outputs, generator=g).adjoints
+
+    whole = swept()
+    monkeypatch.setattr("sigmascope.models.tape.Scene.fitting", lambda *_, **__: len(batch))
+    passes, plain = [], adjoints._passes
+
+    def counted(flat, calls, *rest, **named):
+        passes.append(len(calls))
+        return plain(flat, calls, *rest, **named)
+
+    monkeypatch.setattr(adjoints, "_passes", counted)
+    monkeypatch.setattr(adjoints, "most_held", lambda: 1)
+    split = swept()
+    assert passes.count(1) == len(whole.adjoints) > 1
+    for site, adjoint in whole.adjoints.items():
+        torch.testing.assert_close(split.adjoints[site].sigma, adjoint.sigma)
+        torch.testing.assert_close(split.adjoints[site].share_sq, adjoint.share_sq)
+    torch.testing.assert_close(split.sketches, whole.sketches)
+
+
+def test_batch_statistics_are_held_constant():
+    """In training mode the network of one sample is the one with this batch's mean and variance."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3)).double()
+    batch = torch.randn(9, 4).double()
+    live = Subject(model, batch)
+    with torch.no_grad():
+        z = model[0](batch)
+    model[1].running_mean, model[1].running_var = z.mean(0), z.var(0, correction=0)
+    held = Subject(model.eval(), batch)
+    torch.testing.assert_close(live.output, held.output)
+    for site, adjoint in held.adjoints.adjoints.items():
+        torch.testing.assert_close(live.adjoints.adjoints[site].sigma, adjoint.sigma)
+        torch.testing.assert_close(live.adjoints.adjoints[site].share_sq, adjoint.share_sq)
+
+
+def test_named_and_sampled_outputs():
+    model, batch = build("mlp")
+    whole = Subject(model, batch).adjoints.adjoints["0"]
+    named = Subject(model, batch, outputs=[2, 0]).adjoints
+    assert named.outputs == (2, 0)
+    torch.testing.assert_close(named.adjoints["0"].norm_sq, whole.norm_sq[:, [2, 0]])
+    sampled = Subject(model, batch, outputs=2, generator=torch.Generator().manual_seed(5)).adjoints
+    assert len(sampled.outputs) == 2
+    assert sampled.total == 3
+    with pytest.raises(Refusal, match="columns of the output, from 0 to 2, got \\[3\\]"):
+        _ = Subject(model, batch, outputs=[3]).adjoints
+
+
+def test_a_layer_that_the_output_ignores_is_named():
+    class Ignores(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.ignored = nn.Linear(4, 3), nn.Linear(4, 3)
+
+        def forward(self, x):
+            self.ignored(x)
+            return self.used(x)
+
+    swept = Subject(Ignores(), torch.randn(5, 4)).adjoints
+    assert set(swept.adjoints) == {"used"}
+    assert "does not depend" in swept.silent["ignored"]
+
+
+def test_a_layer_that_reads_some_of_the_samples_is_silent_and_the_others_are_not():
+    """All seeds at once, or one by one: of experts nothing is known, of what follows all."""
+    swept = Subject(*MODELS["mixture-of-experts"]()).adjoints
+    assert "readout" in swept.adjoints
+    assert {s for s, why in swept.silent.items() if "not split by sample" in why} >= {"experts.0"}
+
+
+# ------------------------------------------------------------------------------
+# Shares of the kernel, layer by layer.
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_ntk_shares_equal_per_sample_jacobians(case):
+    model, batch = build(case)
+    expected = truth(model, batch)
+    swept = Subject(model, batch).adjoints
+    assert not swept.silent
+    for site, adjoint in swept.adjoints.items():
+        owned = [v for k, v in expected.items() if k.rsplit(".", 1)[0] == site]
+        assert adjoint.share_sq is not None, site
+        torch.testing.assert_close(adjoint.share_sq.sum(1), sum(owned), rtol=1e-10, atol=1e-14)
+    owners = {k.rsplit(".", 1)[0] for k in expected}
+    assert owners == set(swept.adjoints)
+
+
+def test_a_frozen_weight_has_no_share():
+    model, batch = build("mlp")
+    model[0].weight.requires_grad_(False)
+    share = Subject(model, batch).adjoints.adjoints["0"].share_sq
+    expected = truth(model, batch)["0.bias"]
+    torch.testing.assert_close(share.sum(1), expected)

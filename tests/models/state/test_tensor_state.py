@@ -1,0 +1,118 @@
+"""How changes of tensors are noticed and undone, also of models too large to copy each time."""
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope.core.guard import Refusal
+from sigmascope.models import state as kept_by
+from sigmascope.models.samples import run
+from sigmascope.models.state import ROW, checksum, still
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int8])
+@pytest.mark.parametrize("shape", [(3,), (ROW,), (5, ROW + 7)])
+def test_a_checksum_sees_changes_that_a_sum_does_not(dtype, shape):
+    torch.manual_seed(0)
+    t = (torch.randn(shape) * 10).to(dtype)
+    before = checksum(t)
+    assert checksum(t.clone()) == before
+    flat = t.view(-1)
+    for change in (
+        lambda f: f[[0, -1]].flip(0),
+        lambda f: torch.stack([f[0] + 1, f[-1] - 1]),
+        lambda f: torch.stack([f[0] + 1, f[-1]]),
+    ):
+        other = t.clone()
+        other.view(-1)[[0, -1]] = change(flat)
+        if not torch.equal(other, t):
+            assert checksum(other) != before
+
+
+def test_minus_zero_is_not_zero():
+    t = torch.zeros(4)
+    before = checksum(t)
+    t[2] = -0.0
+    assert checksum(t) != before
+    assert not kept_by._equal(t, torch.zeros(4))
+
+
+def test_memory_in_pieces_has_no_checksum():
+    assert checksum(torch.zeros(4, 4).T[:2]) is None
+
+
+class Late(nn.Module):
+    """Changes its weights in its second run, without a trace in any counter."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.runs = iter(range(100))
+        self.at = at
+
+    def forward(self, x):
+        if next(self.runs) in self.at:
+            self.layer.weight.data.mul_(2)
+        return self.layer(x)
+
+
+def test_a_large_model_that_changes_in_every_run_is_put_back(monkeypatch):
+    monkeypatch.setattr(kept_by, "AMPLE", 0)
+    net = Late(range(100))
+    before = net.layer.weight.detach().clone()
+    for _ in range(3):
+        with still(net), torch.no_grad():
+            run(net, torch.ones(1, 4))
+        assert torch.equal(net.layer.weight, before)
+
+
+def test_a_large_model_is_copied_once_and_a_later_change_is_an_error(monkeypatch):
+    monkeypatch.setattr(kept_by, "AMPLE", 0)
+    net = Late([2])
+    with still(net):
+        pass  # not a run, so it tells nothing
+    for _ in range(2):
+        with still(net), torch.no_grad():
+            run(net, torch.ones(1, 4))
+    wrong = pytest.raises(Refusal, match=r"leave its weights as they are.*Load the model anew")
+    with wrong, still(net), torch.no_grad():
+        run(net, torch.ones(1, 4))
+
+
+def test_what_is_given_back_goes_on_after_a_part_that_cannot_be(monkeypatch):
+    monkeypatch.setattr(kept_by, "AMPLE", 0)
+    net = Late([1]).train()
+    with still(net), torch.no_grad():
+        run(net, torch.ones(1, 4))
+    with pytest.raises(Refusal), still(net), torch.no_grad():
+        run(net, torch.ones(1, 4))
+    assert net.training
+    assert torch.is_grad_enabled()
+
+
+def test_gradients_and_flags_come_back():
+    net = nn.Linear(3, 3)
+    net.weight.grad = torch.ones(3, 3)
+    grad, weight, data = net.weight.grad, net.weight, net.weight.data_ptr()
+    with still(net):
+        net.weight.grad.zero_()
+        net.weight.grad = None
+        net.weight.data = torch.zeros(2)
+        net.weight.requires_grad_(False)
+        net.bias.register_hook(lambda g: g)
+        net.bias = nn.Parameter(torch.zeros(3))
+    assert net.weight is weight
+    assert net.weight.grad is grad
+    assert (grad == 1).all()
+    assert net.weight.data_ptr() == data
+    assert net.weight.requires_grad
+    assert not net.bias._backward_hooks
+
+
+def test_weights_may_stay_changed_where_that_is_asked():
+    net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    with still(net, weights=False), torch.no_grad():
+        net[0].weight.zero_()
+        net[1].running_mean.add_(1)
+    assert not net[0].weight.any()
+    assert not net[1].running_mean.any()
