@@ -357,7 +357,7 @@ ROUTES = {
     "theory.daneshmand2020.layer_growth": test_layer_growth,
 }
 WITHOUT = {
-    **dict.fromkeys(["networks.build", "networks.mlp", "networks.resnet", "networks.vgg"], "nets"),
+    **dict.fromkeys([f"models.networks.{n}" for n in ("build", "mlp", "resnet", "vgg")], "nets"),
     "theory.random_chains.random_numbers": "a source of numbers",
     "theory.random_chains.BatchNormChain": "its averages are those of `time_average`",
     "linalg.random_matrix.RandomSigns": "its alarms: tests/linalg/random_matrix/test_noise.py",
@@ -375,7 +375,7 @@ WITHOUT = {
 def test_none_is_missing():
     drawing = {
         f"{module.__name__.removeprefix('sigmascope.')}.{name}"
-        for room in (linalg, networks, probes, survey, theory)
+        for room in (linalg, models, survey, theory)
         for module in (room, *_packages(room))
         for name in module.__all__
         if callable(thing := getattr(module, name))

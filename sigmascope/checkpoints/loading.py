@@ -14,7 +14,8 @@ from sigmascope.checkpoints.state_dicts import PREFIXES, StateDict, state_dict
 from sigmascope.checkpoints.torch_files import read_torch
 from sigmascope.core import guard
 from sigmascope.core.guard import Refusal, listed, nearest
-from sigmascope.sources.files import KINDS
+
+KINDS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 
 
 def load_checkpoint(module: nn.Module, path: str | Path) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import torch
 from torch import nn
 
-from sigmascope.checkpoints import load_checkpoint
+from sigmascope.checkpoints.loading import KINDS, load_checkpoint
 from sigmascope.core import guard
 from sigmascope.core.guard import Refusal, door, listed, nearest, told
 from sigmascope.models import networks
@@ -29,7 +29,6 @@ from sigmascope.sources.samples import DEEPEST, DIGITS, WIDEST
 Origin = Literal["built-in", "python", "hugging face"]
 MODULE = 10_000  # bytes that a layer takes in Python, however small
 AS_MADE = "as the code made them"
-CHECKPOINTS = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +174,7 @@ def _lost(spec: str, path: Path) -> str:
         names = candidates(path)
         has = f" (it has {listed(names)})" if names else ""
         return f"`{spec}` must be followed by the name of a factory in it{has}: `{spec}:NAME`."
-    if path.suffix in CHECKPOINTS:
+    if path.suffix in KINDS:
         return (
             f"`{spec}` holds weights, not a model: name the model and pass `--checkpoint {spec}`."
         )

@@ -50,7 +50,7 @@ def test_what_a_model_is_made_for_is_taken(bad):
 def test_an_exception_is_told_with_the_line_where_we_met_it(as_users_see_it):
     with pytest.raises(AttributeError) as caught:
         plain("not a tensor")
-    says = r"it failed with AttributeError: 'str' .* \(at execution/refusals\.py:\d+\)"
+    says = r"it failed with AttributeError: 'str' .* \(at models/layers\.py:\d+\)"
     assert re.fullmatch(says, in_words(caught.value))
     assert in_words(Refusal("Give more.")) == "Give more."
     assert in_words(RuntimeError()) == "it failed with RuntimeError, without words"
