@@ -16,7 +16,6 @@ from zoo import fresh
 from sigmascope import linalg, models, survey, theory
 from sigmascope.core import records
 from sigmascope.linalg.krylov import Operator
-from sigmascope.models import networks
 from sigmascope.models.sequences import step_gradients
 from sigmascope.theory.daneshmand2020 import exponent_sum, layer_growth, product_exponents
 from sigmascope.theory.random_chains import LinearChain

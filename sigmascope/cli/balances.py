@@ -22,6 +22,7 @@ def balances(
     output: Index = 0,
     whole: bool = False,
     json: str | None = None,
+    plot: Path | None = None,
     strict: bool = False,
 ) -> int:
     """List what training conserves in a model, what it does not, and why.
@@ -43,16 +44,17 @@ def balances(
         output: Which output to draw.
         whole: List everything.
         json: Write the list here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
         strict: End with exit code 1 if a balance is broken by a wrong backward pass.
     """
     from sigmascope.theory import le2022
 
-    require_targets(picture=tree, json=json, inputs=source.files)
+    require_targets(picture=tree, json=json, plot=plot, inputs=source.files)
     opened, data = open_named(model, source)
     dag = None if tree is None else _neurons(opened.module, data.inputs, output)
     found = le2022.conservation.conserved(opened.module, data.inputs, **task(data, source))
     failed = strict and bool(found.broken)
-    code = finish(found, json=json, failed=failed, printed={"whole": whole})
+    code = finish(found, json=json, plot=plot, failed=failed, printed={"whole": whole})
     if tree is not None and dag is not None:
         from sigmascope.theory import neuron_graph, presentation
 

@@ -18,6 +18,7 @@ def bottleneck(
     kernel: bool = False,
     picture: Path | None = None,
     json: str | None = None,
+    plot: Path | None = None,
 ) -> int:
     """Tell which inner dimension a trained network uses, where, and whether its task needs it.
 
@@ -38,10 +39,11 @@ def bottleneck(
         kernel: Find the norm of the tangent kernel too; about sixty passes more.
         picture: Draw the samples in the coordinates of the narrowest layer (SVG).
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
     """
     from sigmascope import theory
 
-    require_targets(picture=picture, json=json, inputs=source.files)
+    require_targets(picture=picture, json=json, plot=plot, inputs=source.files)
     opened, data = open_named(model, source)
     found = theory.bottleneck.bottleneck(
         opened.module,
@@ -51,7 +53,7 @@ def bottleneck(
         batch_dim=source.batch_dim,
         generator=seeded(source.seed),
     )
-    code = finish(found, json=json)
+    code = finish(found, json=json, plot=plot)
     if picture is not None:
         import torch
 

@@ -1,5 +1,7 @@
 """`sigmascope check` and `sigmascope theorems`."""
 
+from pathlib import Path
+
 from sigmascope.cli.options import DEFAULT, Names, Source, open_named, subject_of
 from sigmascope.cli.outputs import HEALTHY, finish, require_targets, show, terminal
 
@@ -11,6 +13,7 @@ def check(
     source: Source = DEFAULT,
     theorem: Names = None,
     json: str | None = None,
+    plot: Path | None = None,
     strict: bool = False,
 ) -> int:
     """Check the theorems that speak of a model, layer by layer.
@@ -27,13 +30,14 @@ def check(
         source: The data and weights.
         theorem: Only these; `sigmascope theorems` lists them.
         json: Write the checks here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
         strict: End with exit code 1 if a theorem is violated.
     """
     from sigmascope import theory
     from sigmascope.core import guard, records
     from sigmascope.theory import presentation
 
-    require_targets(json=json, inputs=source.files)
+    require_targets(json=json, plot=plot, inputs=source.files)
     names = [t.name for t in theory.OF_MODELS]
     unknown = [t for t in theorem or () if t not in names]
     if unknown:
@@ -44,7 +48,7 @@ def check(
     opened, data = open_named(model, source)
     found = tuple(theory.check(subject_of(opened, data, source), only=theorem))
     failed = strict and any(c.verdict == records.Verdict.VIOLATED for c in found)
-    return finish(presentation.Checks(found), json=json, failed=failed)
+    return finish(presentation.Checks(found), json=json, plot=plot, failed=failed)
 
 
 def theorems() -> int:

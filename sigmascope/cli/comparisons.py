@@ -32,6 +32,7 @@ def compare(
     steps: Count = 1,
     whole: bool = False,
     json: str | None = None,
+    plot: Path | None = None,
     strict: bool = False,
 ) -> int:
     """Say what changed between two checkpoints, and which balances held; or where two runs part.
@@ -60,12 +61,13 @@ def compare(
         steps: How many steps there were.
         whole: List everything.
         json: Write the comparison here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
         strict: End with exit code 1 if a balance is violated, or two runs part.
     """
     from sigmascope import sources, theory
     from sigmascope.core import guard, store
 
-    require_targets(json=json, inputs=(before, after, *source.files))
+    require_targets(json=json, plot=plot, inputs=(before, after, *source.files))
     if any(kinds := [store.is_run(file) for file in (before, after)]):
         judged = (model, learning_rate, loss_drop) != (None,) * 3 or source != DEFAULT
         if judged or not all(kinds):
@@ -75,7 +77,7 @@ def compare(
         with store.Run(before, write=False) as first, store.Run(after, write=False) as second:
             parting = watching.part(first, second)
         failed = strict and bool(parting.parted)
-        return finish(parting, json=json, failed=failed, printed={"whole": whole})
+        return finish(parting, json=json, plot=plot, failed=failed, printed={"whole": whole})
     if model is None:
         if learning_rate is not None or loss_drop is not None:
             raise guard.Refusal(
@@ -89,7 +91,7 @@ def compare(
         found = _of_model(model, source, (before, after), training)
     findings = theory.le2022.conservation.broken_balances(found.drifts)
     failed = strict and bool(findings)
-    return finish(found, findings, json=json, failed=failed, printed={"whole": whole})
+    return finish(found, findings, json=json, plot=plot, failed=failed, printed={"whole": whole})
 
 
 def _unlike(files: tuple[Path, Path], kinds: list[bool]) -> str:

@@ -15,6 +15,7 @@ def compress(
     tolerance: Chance = 0.01,
     save: Path | None = None,
     json: str | None = None,
+    plot: Path | None = None,
 ) -> int:
     """Say which layers of a trained model can be of which lower rank, measured on its data.
 
@@ -35,10 +36,11 @@ def compress(
         save: Write the new weights here (a state dict, `.pt`); they fit the model once the lines
             that are shown were run on it.
         json: Write the results here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
     """
     from sigmascope import diagnosis
 
-    require_targets(save=save, json=json, inputs=source.files)
+    require_targets(save=save, json=json, plot=plot, inputs=source.files)
     opened, data = open_named(model, source)
     known = data.targets
     if known is not None and (known.is_floating_point() or known.ndim != 1):
@@ -51,7 +53,7 @@ def compress(
         batch_dim=source.batch_dim,
         generator=seeded(source.seed),
     )
-    code = finish(found, json=json)
+    code = finish(found, json=json, plot=plot)
     if save is not None:
         outputs.save(save, found.model.state_dict())
     return code

@@ -30,6 +30,7 @@ def diagnose(
     cure: bool = False,
     html: Path | None = None,
     json: str | None = None,
+    plot: Path | None = None,
     seed: int = 0,
     budget: str = BUDGET,
     strict: bool = False,
@@ -68,6 +69,7 @@ def diagnose(
             the lines have a place in the program's file. Of a script that is done anyhow.
         html: Write an interactive page here.
         json: Write machine-readable results here; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
         seed: For the weights and data that the program draws.
         budget: How long copies may be trained, e.g. `60s`, `10min`, once for the diagnosis and once
             for the cures; what there is no time for is left out, which is said.
@@ -83,7 +85,7 @@ def diagnose(
         _require_none({**own, "budget": budget != BUDGET}, "program, `train.py:program`", program)
         how = {"steps": steps, "seconds": seconds, "scratch": scratch, "write": write}
         return _script(
-            program, arguments, module=module, html=html, json=json, strict=strict, **how
+            program, arguments, module=module, html=html, json=json, plot=plot, strict=strict, **how
         )
     own = {"steps": steps != STEPS, "seconds": seconds != SECONDS}
     _require_none({**own, "scratch": scratch, "write": write}, "script, `train.py`", program)
@@ -95,7 +97,7 @@ def diagnose(
     from sigmascope import diagnosis, sources
     from sigmascope.diagnosis import presentation
 
-    require_targets(html=html, json=json)
+    require_targets(html=html, json=json, plot=plot)
     allowed = [budget_of(budget) for _ in ("diagnosis", "cures")]
     whole = _asked(sources.open_program(program, generator=seeded(seed)), loss, device)
     if cure:
@@ -108,7 +110,7 @@ def diagnose(
         again = lambda made: _asked(made, loss, device)
         cures = _with_diffs(cures, program, again, samples=samples, seed=seed)
     failed = strict and any(f.severity == "error" for f in found.findings)
-    code = finish(found, *(() if cures is None else (cures,)), json=json, failed=failed)
+    code = finish(found, *(() if cures is None else (cures,)), json=json, plot=plot, failed=failed)
     if html is not None:
         wrote(presentation.page(found.profile, found.findings, html))
     return code
@@ -135,6 +137,7 @@ def _script(
     write: Path | None,
     html: Path | None,
     json: str | None,
+    plot: Path | None,
     strict: bool,
 ) -> int:
     """The diagnosis of a script that is run as it is."""
@@ -144,7 +147,9 @@ def _script(
     from sigmascope.diagnosis.scripts.patches import first_change
     from sigmascope.sources.callables import candidates
 
-    require_targets(html=html, json=json, write=write, inputs=() if module else (target,))
+    require_targets(
+        html=html, json=json, plot=plot, write=write, inputs=() if module else (target,)
+    )
     if write is not None and write.exists():
         raise Refusal(f"`--write` must name a file that is not there, got {write}. Name another.")
     if scratch is not None:
@@ -161,7 +166,7 @@ def _script(
         has = f" As a program `{target}` has {listed(own)}." if own else ""
         raise Refusal(f"{reason}{has}") from reason
     failed = strict and any(f.severity == "error" for f in found.findings)
-    code = finish(found, json=json, failed=failed)
+    code = finish(found, json=json, plot=plot, failed=failed)
     if html is not None:
         wrote(script_page(found, html))
     if write is not None:

@@ -75,6 +75,7 @@ def landscape(
     double: bool = False,
     html: Path | None = None,
     json: str | None = None,
+    plot: Path | None = None,
 ) -> int:
     """Say how well conditioned learning is in each layer, and what a skip connection would buy.
 
@@ -101,13 +102,14 @@ def landscape(
         double: Measure a copy in float64, in which longer axes can be told from flat directions.
         html: Write all of it here as one interactive page.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
     """
     from sigmascope import models, theory
     from sigmascope.core import guard
     from sigmascope.report.pages import require_plots
     from sigmascope.theory import presentation
 
-    require_targets(html=html, json=json, inputs=source.files)
+    require_targets(html=html, json=json, plot=plot, inputs=source.files)
     if html is not None:
         require_plots()  # before anything is measured
     if rho is not None and skip is None:
@@ -129,7 +131,7 @@ def landscape(
     regions = theory.landscape.input_regions(module, data.inputs) if sights.regions else None
     curved = _curved(on, source, sights)
     scenery = presentation.Scenery(curved, _surface(on, module, source, sights), regions)
-    code = finish(found[0], found[1:], json=json, scenery=scenery, loss=name)
+    code = finish(found[0], found[1:], json=json, plot=plot, scenery=scenery, loss=name)
     if html is not None:
         import torch
 

@@ -4,6 +4,7 @@ Results alone go to standard output. Whatever else is said while a command runs 
 prints, what its C code or its subprocesses write to descriptor 1, warnings) goes to standard error.
 """
 
+import importlib.util
 import inspect
 import io
 import os
@@ -40,6 +41,11 @@ HEALTHY, FOUND, MISUSED, INTERRUPTED = 0, 1, 2, 130
 
 WEIGHTS = b"sigmascope weights"  # the comment of the archive
 DRAWN = "<!-- a picture of sigmascope -->"
+FIGURES = {  # what a file of each kind says of who wrote it, and what stands behind its end
+    ".pdf": ({"Creator": "sigmascope", "CreationDate": None}, b"\n% a figure of sigmascope\n"),
+    ".svg": ({"Creator": ["sigmascope"], "Date": None}, b"<!-- a figure of sigmascope -->\n"),
+    ".png": ({"Software": "sigmascope"}, b""),
+}
 # By which files that were written here may be written again.
 MARKS = {
     "json": guard.Mark(rb'\{\n "schema": "sigmascope/'),
@@ -47,6 +53,10 @@ MARKS = {
     "html": guard.Mark(b"<!doctype html>\n<!-- a page of sigmascope -->\n"),
     "picture": guard.Mark(rb"<svg[^>]*>" + DRAWN.encode()),
     "save": guard.Mark(b"PK\x03\x04", WEIGHTS),
+    "plot": guard.Mark(
+        rb"%PDF-|<\?xml|\x89PNG.{4,60}Software\0sigmascope",
+        rb"(\n% a figure of sigmascope\n|<!-- a figure of sigmascope -->\n|IEND.{4})",
+    ),
 }
 
 _results: list[Any] = []  # streams of any make; the last is where results go
@@ -62,6 +72,15 @@ def require_targets(
         files: What is to be written, by its kind in `MARKS`; other kinds see to themselves.
     """
     named = {kind: Path(file) for kind, file in files.items() if file not in (None, "-")}
+    if (plot := named.get("plot")) is not None:
+        if plot.suffix not in FIGURES:
+            raise guard.Refusal(
+                f"`--plot` must name a file that ends in {', '.join(FIGURES)}, got `{plot}`."
+            )
+        if importlib.util.find_spec("matplotlib") is None:
+            raise guard.Refusal(
+                "`--plot` needs matplotlib: pip install matplotlib, or 'sigmascope[figures]'."
+            )
     read = {os.path.realpath(file) for file in inputs if file is not None and _is_name(str(file))}
     seen: dict[str, str] = {}
     for kind, file in named.items():
@@ -111,6 +130,19 @@ def draw(file: Path, picture: str) -> None:
     """A picture as SVG; the file appears whole or not at all."""
     opening, _, rest = picture.partition(">")
     guard.write_text(file, f"{opening}>{DRAWN}{rest}", mark=MARKS["picture"])
+    wrote(file)
+
+
+def plotted(file: Path, result: Any, *beside: Any, **more: Any) -> None:
+    """A result as a figure; the file appears whole or not at all."""
+    from sigmascope import report
+
+    metadata, end = FIGURES[file.suffix]
+    figure = report.plot(result, *beside, **more)
+    content = io.BytesIO()
+    figure.savefig(content, format=file.suffix[1:], metadata=metadata)
+    with guard.replacing(file, mark=MARKS["plot"]) as fresh, fresh.open("wb") as stream:
+        stream.write(content.getvalue() + end)
     wrote(file)
 
 
@@ -260,6 +292,7 @@ def finish(
     result: Any,
     *beside: Any,
     json: str | None,
+    plot: Path | None = None,
     failed: bool = False,
     shown: Any = None,
     printed: Mapping[str, Any] | None = None,
@@ -271,6 +304,7 @@ def finish(
         result: From the library.
         beside: What it is shown with; see `report.text` and `report.json_form`.
         json: As the user gave it.
+        plot: Where its figure goes, if anywhere.
         failed: Whether something was found that should stop a script.
         shown: What to print in its place.
         printed: What else the text takes, as `whole`.
@@ -286,6 +320,8 @@ def finish(
         show(text)
     if json is not None:
         write(json, report.json_form(result, *beside, **more))
+    if plot is not None:
+        plotted(plot, shown or result, *beside, **more)
     return FOUND if failed else HEALTHY
 
 

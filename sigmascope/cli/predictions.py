@@ -1,6 +1,7 @@
 """`sigmascope predict`."""
 
 import math
+from pathlib import Path
 from typing import Literal
 
 from sigmascope.cli.options import Count, Gain, seeded
@@ -20,6 +21,7 @@ def predict(
     chains: Count = 16,
     seed: int = 0,
     json: str | None = None,
+    plot: Path | None = None,
 ) -> int:
     """Say whether a design of random linear layers collapses, without building it.
 
@@ -44,10 +46,11 @@ def predict(
         chains: How many independent chains to average over.
         seed: For weights and inputs.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
     """
     from sigmascope import theory
 
-    require_targets(json=json)
+    require_targets(json=json, plot=plot)
     with refusing(), progress_bar() as progress:
         found = theory.bottleneck.predict(
             width,
@@ -60,4 +63,4 @@ def predict(
             generator=seeded(seed),
             progress=progress,
         )
-    return finish(found, json=json)
+    return finish(found, json=json, plot=plot)

@@ -19,6 +19,7 @@ def profile(
     views: Views = None,
     html: Path | None = None,
     json: str | None = None,
+    plot: Path | None = None,
     run: Path | None = None,
     step: Step = 0,
     strict: bool = False,
@@ -44,6 +45,7 @@ def profile(
         views: Only these views; by default all but `balances`, `bottleneck` and `conditioning`.
         html: Write an interactive page here.
         json: Write machine-readable results here; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
         run: Append everything to this run file (SQLite).
         step: Step of training to file it under in the run file.
         strict: End with exit code 1 if a finding is of severity error.
@@ -51,14 +53,14 @@ def profile(
     from sigmascope.core import store
     from sigmascope.diagnosis import presentation
 
-    require_targets(html=html, run=run, json=json, inputs=source.files)
+    require_targets(html=html, run=run, json=json, plot=plot, inputs=source.files)
     require_run(run)
     budget = budget_of(source.budget)
     opened, data = open_named(model, source)
     found = measure(opened, data, source, views, budget)
     measured, findings = found.profile, found.findings
     failed = strict and any(f.severity == "error" for f in findings)
-    code = finish(measured, findings, json=json, failed=failed)
+    code = finish(measured, findings, json=json, plot=plot, failed=failed)
     if html is not None:
         wrote(presentation.page(measured, findings, html))
     if run is not None:

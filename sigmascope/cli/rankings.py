@@ -1,5 +1,6 @@
 """`sigmascope rank`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -29,6 +30,7 @@ def rank(
     passes: Passes = 60,
     budget: str = BUDGET,
     json: str | None = None,
+    plot: Path | None = None,
 ) -> int:
     """Say which of some designs will come farthest, before any of them is trained.
 
@@ -49,12 +51,13 @@ def rank(
             them; up to 28 more tell which rate to name.
         budget: How long copies may be trained, all in all, e.g. `60s`, `10min`.
         json: Write the order here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
     """
     from sigmascope import diagnosis
     from sigmascope.core import guard
     from sigmascope.diagnosis import presentation
 
-    require_targets(json=json, inputs=source.files)
+    require_targets(json=json, plot=plot, inputs=source.files)
     allowed = budget_of(budget)
     if len(models) < 2 or len({*models}) < len(models):
         raise guard.Refusal(
@@ -81,4 +84,4 @@ def rank(
         entries.append(entry)
     with guard.memory(source.memory):
         ranked = diagnosis.ranking.ranked_entries(entries, passes=passes, budget=allowed)
-    return finish(presentation.Ranking(ranked), json=json)
+    return finish(presentation.Ranking(ranked), json=json, plot=plot)

@@ -32,6 +32,7 @@ def remedy(
     apply: str | None = None,
     save: Path | None = None,
     json: str | None = None,
+    plot: Path | None = None,
     budget: str = BUDGET,
 ) -> int:
     """Try remedies on a model, or apply one, and measure the result again.
@@ -55,6 +56,7 @@ def remedy(
             `best`.
         save: Write the new weights here (a state dict, `.pt`).
         json: Write the results here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
         budget: How long copies may be trained, all in all, e.g. `60s`, `10min`; what there is no
             time for gets no probability.
     """
@@ -62,7 +64,7 @@ def remedy(
     from sigmascope.core import guard
     from sigmascope.diagnosis import presentation
 
-    require_targets(save=save, json=json, inputs=source.files)
+    require_targets(save=save, json=json, plot=plot, inputs=source.files)
     if save is not None and apply is None:
         raise guard.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
     chosen, allowed = _named(apply), budget_of(budget)
@@ -82,9 +84,9 @@ def remedy(
         except diagnosis.remedies.Inapplicable:
             effect = None
         trials = presentation.RemedyTrials(tuple(treatments), declined, effect)
-        return finish(trials, json=json)
+        return finish(trials, json=json, plot=plot)
     tried = presentation.RemedyTrials((treatments[0],), declined)
-    code = finish(tried, json=json, shown=treatments[0])
+    code = finish(tried, json=json, plot=plot, shown=treatments[0])
     if save is not None:
         treatment = treatments[0]
         how = f"load it with `--checkpoint {save}`"

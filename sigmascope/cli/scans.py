@@ -84,6 +84,7 @@ def scan(
     run: Path | None = None,
     html: Path | None = None,
     json: str | None = None,
+    plot: Path | None = None,
     lines: Path | None = None,
     whole: bool = False,
     strict: bool = False,
@@ -111,12 +112,13 @@ def scan(
         run: Keep each result here as soon as it is known, and go on from what is there.
         html: Write a page here.
         json: Write the results here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
         lines: Write a line of JSON here for each matrix as it is done; `-` for standard output, in
             place of the text.
         whole: List every matrix.
         strict: End with exit code 1 if there is an error or a warning.
     """
-    files = {"html": html, "json": json, "lines": lines, "run": run}
+    files = {"html": html, "json": json, "plot": plot, "lines": lines, "run": run}
     _require_clear(checkpoints, against, plan, files)
     read = tuple(Path(name) for name in (*checkpoints, against) if name and "://" not in name)
     require_targets(inputs=(*read, what.rules), **files)
@@ -202,7 +204,14 @@ def _told(found: "Scan", files: Mapping[str, Any], whole: bool, strict: bool) ->
         if files["json"] is not None:
             write(files["json"], report.json_form(found, findings))
         return FOUND if failed else HEALTHY
-    return finish(found, findings, json=files["json"], failed=failed, printed={"whole": whole})
+    return finish(
+        found,
+        findings,
+        json=files["json"],
+        plot=files["plot"],
+        failed=failed,
+        printed={"whole": whole},
+    )
 
 
 def _asked(what: What, against: str | None) -> ScanOptions:

@@ -32,6 +32,7 @@ def train(
     workers: Workers = 1,
     ray: str | None = None,
     json: str | None = None,
+    plot: Path | None = None,
 ) -> int:
     """Find out which dimension a task has, by training it at several depths.
 
@@ -60,13 +61,14 @@ def train(
         workers: Processes, each with one thread.
         ray: Share the networks on Ray instead: the address of a cluster, or `local`.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
     """
     import torch
 
     from sigmascope import sources, theory
     from sigmascope.core import guard
 
-    require_targets(file=file, picture=picture, json=json, inputs=(data,))
+    require_targets(file=file, picture=picture, json=json, plot=plot, inputs=(data,))
     found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(seed))
     inputs, targets = found.inputs, found.targets
     if not isinstance(inputs, torch.Tensor) or targets is None:
@@ -87,7 +89,7 @@ def train(
             mapper=mapper_of(workers, How(ray=ray)),
             progress=progress,
         )
-    code = finish(sweep, json=json)
+    code = finish(sweep, json=json, plot=plot)
     if picture is not None:
         _draw_clearest(sweep, targets, picture)
     return code

@@ -390,6 +390,19 @@ class Shown(ByValue):
     def _repr_html_(self) -> str:
         return _report().html(self)
 
+    def plot(self, *beside: Any, width: float = 6.5, **more: Any) -> Any:
+        """As a figure of matplotlib, fit for a paper; see `sigmascope.report.plot`.
+
+        Args:
+            beside: What it is shown with, as the findings of a profile.
+            width: In inches: 6.5 for the text of a page, 3.3 for one of two columns.
+            more: What is drawn of it: `quantities=`, `spectra=`.
+
+        Returns:
+            A `matplotlib.figure.Figure`: a notebook shows it, `.savefig("figure.pdf")` writes it.
+        """
+        return _report().plot(self, *beside, width=width, **more)
+
     def to_pandas(self) -> Any:
         """Its rows as a data frame of pandas: readings of a profile, changes, layers, ….
 

@@ -4,6 +4,7 @@ What a result looks like is said by the product that it belongs to (`products.PR
 """
 
 from sigmascope.report.explanations import Explanation, Explanations, every_name, explain
+from sigmascope.report.figures import plot
 from sigmascope.report.findings import folded, headline
 from sigmascope.report.results import html, json_form, table, text
 from sigmascope.report.several import Findings, Results
@@ -19,6 +20,7 @@ __all__ = [
     "headline",
     "html",
     "json_form",
+    "plot",
     "table",
     "text",
 ]

@@ -8,6 +8,7 @@ from sigmascope.core.guard import WrongKind
 from sigmascope.core.records import Finding, Shown
 from sigmascope.report.console import Part
 from sigmascope.report.explanations import Explanation, Explanations
+from sigmascope.report.figures import Sheet, drawn
 from sigmascope.report.findings import told
 from sigmascope.report.results import (
     Screen,
@@ -90,6 +91,11 @@ def _parts(
 @form.register
 def _form(found: tuple | list | Iterator, *beside: Any, **more: Any) -> dict[str, Any]:
     return form(_one(found), *beside, **more)
+
+
+@drawn.register
+def _drawn(found: tuple | list | Iterator, sheet: Sheet, *beside: Any, **more: Any) -> None:
+    drawn(_one(found), sheet, *beside, **more)
 
 
 @columns.register

@@ -27,6 +27,7 @@ from sigmascope.report.console import (
 from sigmascope.report.findings import reasons, told
 from sigmascope.report.results import Screen, columns, form, grid, parts, section, shortlist
 from sigmascope.report.schema import NAMES, NUMBER, with_more
+from sigmascope.scanning import figures as figures
 from sigmascope.scanning.rows import (
     FAR,
     Columns,

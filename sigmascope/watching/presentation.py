@@ -20,7 +20,7 @@ from sigmascope.report.results import (
     shortlist,
     some,
 )
-from sigmascope.watching import Parted, Parting
+from sigmascope.watching import Parted, Parting, figures as figures
 
 MOST = 12  # rows of a section, unless all are wanted
 SITE = 36  # columns that a name is given

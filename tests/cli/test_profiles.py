@@ -30,6 +30,39 @@ def test_json_on_standard_output_is_alone_strict_and_valid(sigmascope):
     assert sigmascope(*SMALL, "--json=-")[1].splitlines()[:2] == out.splitlines()[:2]
 
 
+@pytest.mark.parametrize("name", ["a b.pdf", "a.svg", "a.png"])
+def test_a_figure_is_written_and_may_be_written_again(sigmascope, tmp_path, name):
+    for _ in range(2):
+        code, _, err = sigmascope(*SMALL, "--plot", name)
+        assert (code, err) == (0, f"Wrote {name}\n")
+    written = (tmp_path / "my models" / name).read_bytes()
+    assert written.startswith((b"%PDF", b"<?xml", b"\x89PNG"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.jpg", None, r"must name a file that ends in .pdf, .svg, .png, got `a.jpg`"),
+        (
+            "mine.pdf",
+            b"%PDF-1.7 of somebody\n%%EOF\n",
+            "no file of this kind that sigmascope wrote",
+        ),
+        ("no/a.pdf", None, "no folder"),
+    ],
+)
+def test_where_no_figure_can_be_written_is_said_before_anything_is_measured(
+    sigmascope, tmp_path, name, content, says
+):
+    place = tmp_path / "my models" / name
+    if content is not None:
+        place.write_bytes(content)
+    code, out, err = sigmascope(*SMALL, "--plot", name)
+    assert (code, out) == (2, "")
+    assert re.search(says, err)
+    assert content is None or place.read_bytes() == content
+
+
 def test_json_in_a_file_is_what_would_be_printed(sigmascope, tmp_path):
     code, out, err = sigmascope(*SMALL, "--json", "a b.json")
     assert (code, err) == (0, "Wrote a b.json\n")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sigmascope.core import products
 from sigmascope.core.guard import Closing, Refusal, door_of
 from sigmascope.core.records import (
     Check,
@@ -184,6 +185,16 @@ class Run(Closing):
     def views(self) -> Iterator[Row[AskedView]]:
         """The views that were asked for."""
         return self._rows("views")
+
+    def plot(self, *, width: float = 6.5, quantities: str | Iterable[str] = ()) -> Any:
+        """What was read, over the steps, as a figure of matplotlib; see `sigmascope.report.plot`.
+
+        Args:
+            width: In inches.
+            quantities: Which; the loss and those that alarms rest on come first if not given.
+        """
+        (report,) = products.modules((products.SHOWS,))
+        return report.plot(self, width=width, quantities=quantities)
 
     def cells(self, table: Table) -> Iterator[tuple]:
         """The bare cells of a table, `(step, time, *COLUMNS[table])` each.

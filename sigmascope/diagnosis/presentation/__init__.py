@@ -1,5 +1,6 @@
 """How profiles and diagnoses look: text, JSON, rows and pages."""
 
+from sigmascope.diagnosis.presentation import figures as figures
 from sigmascope.diagnosis.presentation.profile_page import page
 from sigmascope.diagnosis.presentation.results import (
     SCHEMA,

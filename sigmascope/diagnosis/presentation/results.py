@@ -80,7 +80,7 @@ def sparklines_grid(profile: Profile, screen: Screen) -> Table | None:
     table = grid("", "", *heads, right=heads)
     layers = sorted(profile.layers, key=lambda layer: layer.depth)
     for column in q.columns():
-        found = _by_site(profile, column)
+        found = most_telling(profile, column.name, column.views[0])
         of_weights = column.views[0] == "weights"
         sites = [s for p in layers for s in (p.parameters if of_weights else (p.site,))]
         places = dict.fromkeys(sites) or [site for site in found if site != OUTPUT]
@@ -96,7 +96,7 @@ def sparklines_grid(profile: Profile, screen: Screen) -> Table | None:
 
 def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table | None:
     """One row per layer; the middle of a deep net is left out but for the layers in `keep`."""
-    found = {c: sites for c in q.columns() if (sites := _by_site(profile, c))}
+    found = {c: sites for c in q.columns() if (sites := most_telling(profile, c.name, c.views[0]))}
     if not profile.layers or not found:
         return None
     places = _rows(profile, keep, whole=screen.whole)
@@ -132,10 +132,10 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
     return table
 
 
-def _by_site(profile: Profile, column: q.Quantity) -> dict[str, Reading]:
-    """One reading of the quantity per site, in order, of the most telling form measured there."""
+def most_telling(profile: Profile, name: str, view: View) -> dict[str, Reading]:
+    """One reading of a quantity per site, in order, of the most telling form measured there."""
     chosen: dict[str, Reading] = {}
-    for r in profile.series(column.name, view=column.views[0]):
+    for r in profile.series(name, view=view):
         if r.site not in chosen or _order(r) < _order(chosen[r.site]):
             chosen[r.site] = r
     return chosen

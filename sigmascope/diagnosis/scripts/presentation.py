@@ -14,6 +14,7 @@ from rich.text import Text
 from sigmascope.core.encoding import encoded, strict
 from sigmascope.core.guard import printable, printable_lines
 from sigmascope.core.records import Finding
+from sigmascope.diagnosis.scripts import figures as figures
 from sigmascope.diagnosis.scripts.diagnosing import Attempt, ScriptDiagnosis, ends, learned
 from sigmascope.diagnosis.scripts.observing import Observation
 from sigmascope.diagnosis.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun

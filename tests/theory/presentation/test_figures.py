@@ -1,0 +1,80 @@
+"""What four papers prove, as figures: both sides of a theorem, conditioning, planes and regions."""
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from sigmascope import theory
+from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Check, Estimate, Verdict
+from sigmascope.models.networks import mlp
+from sigmascope.theory.presentation import Checks
+
+GENERATOR = torch.Generator().manual_seed(0)
+X = torch.randn(16, 6, generator=GENERATOR)
+Y = torch.randint(3, (16,), generator=GENERATOR)
+NET = mlp(inputs=6, outputs=3, width=8, depth=2, generator=GENERATOR)
+TASK = {"targets": Y, "loss": F.cross_entropy}
+
+
+def check(verdict, value=1.0):
+    sides = (Estimate.exactly(value), Estimate.exactly(2.0))
+    return Check("name", "source", "a <= b", "layer", *sides, "at most", (), verdict)
+
+
+def test_violated_theorems_stand_first_and_those_that_do_not_speak_are_left_out():
+    silent = Check("x", "s", "a", "b", None, None, "at most", (), Verdict.INAPPLICABLE)
+    figure = Checks((silent, check(Verdict.HOLDS, 1.5), check(Verdict.VIOLATED, 9.0))).plot()
+    ax = figure.axes[0]
+    assert len(ax.get_yticklabels()) == 2
+    first = [drawn.get_xdata() for drawn in ax.lines if list(drawn.get_ydata()) == [0]]
+    assert 9.0 in [float(x[0]) for x in first]
+    with pytest.raises(Refusal, match="No theorem speaks"):
+        Checks((silent,)).plot()
+
+
+def test_conditioning_is_drawn_for_every_variant():
+    found = theory.landscape.landscape(NET, X, **TASK)
+    ax = found.plot((found,)).axes[0]
+    assert [len(drawn.get_ydata()) for drawn in ax.lines] == [len(found.layers)] * 2
+    values = [layer.condition.value for layer in found.layers]
+    assert values == pytest.approx(list(ax.lines[0].get_ydata()))
+
+
+def test_a_plane_is_drawn_with_level_lines_and_a_line_as_a_line():
+    plane = theory.landscape.loss_surface(NET, X, **TASK, points=5, generator=GENERATOR)
+    assert len(plane.plot().axes) == 2  # with the bar of colours
+    other = {name: p + 0.1 for name, p in NET.state_dict().items()}
+    ax = theory.landscape.loss_line(NET, other, X, **TASK, points=5).plot().axes[0]
+    assert len(ax.lines[0].get_ydata()) == 5
+
+
+def test_every_region_is_a_polygon():
+    found = theory.landscape.input_regions(NET, X)
+    shapes = found.plot().axes[0].collections[0]
+    assert len(shapes.get_paths()) == len(found.partition.polygons)
+
+
+def test_eigenvalues_are_drawn_as_the_share_that_is_at_least_as_large():
+    bends = theory.landscape.curvature(NET, X, **TASK)
+    ys = bends.plot().axes[0].lines[0].get_ydata()
+    assert ys[0] == pytest.approx(1.0)
+    assert all(a >= b for a, b in pairwise(ys))
+    few = theory.landscape.curvature(NET, X, **TASK, only=["top"])
+    assert len(few.plot().axes[0].get_yticklabels()) == 1
+
+
+def test_a_prediction_falls_with_the_gap():
+    found = theory.bottleneck.predict(width=8, depth=20)
+    ax = found.plot().axes[0]
+    xs, ys = ax.lines[1].get_data()
+    slope = (math.log(ys[-1]) - math.log(ys[0])) / (xs[-1] - xs[0])
+    assert slope == pytest.approx(-found.gap.value)
+
+
+def test_the_balances_that_are_conserved_are_drawn():
+    found = theory.le2022.conservation.conserved(NET, X, targets=Y, loss=F.cross_entropy)
+    assert len(found.plot().axes[0].get_yticklabels()) == len(found.invariants)
