@@ -48,7 +48,7 @@ def test_a_figure_is_written_and_may_be_written_again(sigmascope, tmp_path, name
             b"%PDF-1.7 of somebody\n%%EOF\n",
             "no file of this kind that sigmascope wrote",
         ),
-        ("no/a.pdf", None, "no folder"),
+        ("no/a.pdf", None, "does not exist"),
     ],
 )
 def test_where_no_figure_can_be_written_is_said_before_anything_is_measured(
