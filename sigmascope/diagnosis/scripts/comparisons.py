@@ -126,14 +126,43 @@ class Comparisons:
             same = out.shape == targets.shape and bool((out == targets).all())
             run.identical[name, where] += name in TOGETHER and same
             with suppress(Exception):  # not every loss is called as torch's own documentation says
-                self._weighed(name, where, args, named)
+                if name in ("cross_entropy", "nll_loss") and not targets.is_floating_point():
+                    weight = named.get("weight", args[2] if len(args) > 2 else None)
+                    if isinstance(weight, Tensor):
+                        classes = targets[targets >= 0].flatten()
+                        counts = torch.bincount(classes, minlength=len(weight))[: len(weight)]
+                        self._count(where, weight.tolist(), counts.tolist())
+                weight = named.get("pos_weight")
+                if isinstance(weight, Tensor) and weight.numel() == 1:
+                    yes = int((targets > 0.5).sum())
+                    self._count(where, [1.0, float(weight)], [targets.numel() - yes, yes])
         if run.comparisons[name, node, shapes, where] > LOOKED:  # in any phase
             return
         if name in ("cross_entropy", "nll_loss") and out.ndim == 2:
-            _, *places = laid = [*_laid_out(out)]
+            # the shape that rows had before they were laid out as such, by `view` or `reshape`
+            last = out.grad_fn
+            while last is not None and last.name().startswith(("LogSoftmax", "ToCopy")):
+                last = last.next_functions[0][0]
+            views = ("ViewBackward0", "UnsafeViewBackward0")
+            viewed = last is not None and last.name() in views
+            sizes = getattr(last, "_saved_self_sym_sizes", ()) if viewed else (len(out),)
+            _, *places = laid = [*map(int, sizes)]
             if math.prod(places[1:]) > 1 and places[0] == out.shape[1] != places[-1]:
                 run.scrambled[where] = (*laid,)
-        self._fit(name, node, where, out.detach(), targets.detach())
+        if name in ("nll_loss", "kl_div") and out.ndim > 1:  # of shares that are none
+            sums = out.detach().logsumexp(1 if name == "nll_loss" else -1).abs()
+            if out.ndim == 2 and node.startswith("LogSoftmax"):
+                run.shares[where] = self._recorder.shares
+            least = run.unshared.get((name, where), math.inf)
+            run.unshared[name, where] = min(least, float(sums.median()))
+        word = node.partition("Backward")[0].lower()
+        ends = RANGES.get(word)
+        if name in OF_VALUES and ends is not None and targets.is_floating_point():
+            wanted = targets.detach()
+            spread = float((wanted - wanted.mean()).square().mean())
+            over = float((wanted - wanted.clamp(*ends)).square().mean())
+            least = run.beyond.get((word, where), math.inf)
+            run.beyond[word, where] = min(least, over / spread if spread > 0 else 0.0)
         if name == "cross_entropy" and out.ndim == 2:
             size = largest_score(out)
             if size is not None and len(out) == out.shape[1]:
@@ -159,41 +188,10 @@ class Comparisons:
         where = self._place()
         return self.run.terms.setdefault((name, where), LossSeen(where))
 
-    def _fit(self, name: str, node: str, where: Line | None, out: Tensor, targets: Tensor) -> None:
-        """What an output cannot be, or is not: targets beyond its range, shares that are none."""
-        run = self.run
-        if name in ("nll_loss", "kl_div") and out.ndim > 1:
-            sums = out.logsumexp(1 if name == "nll_loss" else -1).abs()
-            if out.ndim == 2 and node.startswith("LogSoftmax"):
-                run.shares[where] = self._recorder.shares
-            least = run.unshared.get((name, where), math.inf)
-            run.unshared[name, where] = min(least, float(sums.median()))
-        word = node.partition("Backward")[0].lower()
-        ends = RANGES.get(word)
-        if name in OF_VALUES and ends is not None and targets.is_floating_point():
-            spread = float((targets - targets.mean()).square().mean())
-            over = float((targets - targets.clamp(*ends)).square().mean())
-            share = over / spread if spread > 0 else 0.0
-            least = run.beyond.get((word, where), math.inf)
-            run.beyond[word, where] = min(least, share)
-
     def _directed(self, key: Any, gradient: Tensor) -> None:
         """A backward pass comes through a loss of torch, to make it smaller or larger."""
         up, of = self.run.reversed.get(key, (0, 0))
         self.run.reversed[key] = up + bool(gradient.sum() < 0), of + 1
-
-    def _weighed(self, name: str, where: Line | None, args: Any, named: Mapping[str, Any]) -> None:
-        """Weights of classes, and how many samples of each class there were."""
-        targets = args[1]
-        if name in ("cross_entropy", "nll_loss") and not targets.is_floating_point():
-            weight = named.get("weight", args[2] if len(args) > 2 else None)
-            if isinstance(weight, Tensor):
-                counts = torch.bincount(targets[targets >= 0].flatten(), minlength=len(weight))
-                self._count(where, weight.tolist(), counts[: len(weight)].tolist())
-        weight = named.get("pos_weight")
-        if isinstance(weight, Tensor) and weight.numel() == 1:
-            yes = int((targets > 0.5).sum())
-            self._count(where, [1.0, float(weight)], [targets.numel() - yes, yes])
 
     def _count(self, where: Line | None, weights: list[float], counts: list[int]) -> None:
         seen = self.run.weighted.setdefault(where, (weights, [0] * len(weights)))
@@ -260,12 +258,6 @@ def _rows(t: Tensor) -> Tensor | None:
     return t.detach().reshape(len(t), -1)
 
 
-def _is_scaled(was: Tensor, now: Tensor) -> bool:
-    """Whether numbers are what they were, shifted and scaled, as by one more normalisation."""
-    a, b = (x.flatten() - x.mean() for x in (was, now))
-    return float((a @ b) / (a.norm() * b.norm()).clamp_min(1e-300)) > 1 - 1e-4
-
-
 def largest_score(out: Tensor) -> float | None:
     """How large scores can be that are products of vectors of length one, times a number.
 
@@ -293,15 +285,6 @@ def largest_score(out: Tensor) -> float | None:
         seen = scores.abs() < MASKED
         return float(scores[seen].norm() / cosines[seen].norm())
     return None
-
-
-def _laid_out(out: Tensor) -> tuple[int, ...]:
-    """The shape that rows had before they were laid out as such, by `view` or `reshape`."""
-    node = out.grad_fn
-    while node is not None and node.name().startswith(("LogSoftmax", "ToCopy")):
-        node = node.next_functions[0][0]
-    laid = node is not None and node.name() in ("ViewBackward0", "UnsafeViewBackward0")
-    return tuple(map(int, getattr(node, "_saved_self_sym_sizes", ()))) if laid else (len(out),)
 
 
 def unchanged_share(args: Any, out: Any) -> float:
@@ -358,7 +341,10 @@ def rescaled_by(was: Tensor, now: Tensor) -> float:
         return 0.0
     changed = (was != now).reshape(len(was), -1).any(1)
     a, b = was[changed].double(), now[changed].double()
-    if 2 * len(a) < len(was) or not _is_scaled(a, b):
+    if 2 * len(a) < len(was):
+        return 0.0
+    one, other = (x.flatten() - x.mean() for x in (a, b))
+    if not float((one @ other) / (one.norm() * other.norm()).clamp_min(1e-300)) > 1 - 1e-4:
         return 0.0
     return float((b - a).norm() / a.norm().clamp_min(1e-12))
 

@@ -82,7 +82,7 @@ from sigmascope.diagnosis.scripts.rules import (
     last_batch_score,
 )
 from sigmascope.diagnosis.scripts.running import Job, Outcome, Runner, Script
-from sigmascope.diagnosis.scripts.seen import BrokenSeen, OptimizerSeen, ScriptRun
+from sigmascope.diagnosis.scripts.seen import ScriptRun
 
 STEPS, SECONDS, SEEDS = 60, 60.0, 3
 TAIL = 0.2  # of a run, over which its last loss is a mean
@@ -246,10 +246,18 @@ def diagnose_script(
         Refusal: If the script is not there, or never trains, with how far it came.
     """
     script = Script(script) if isinstance(script, str) else script
-    _require(script, steps, seconds, seeds)
-    script = (
-        replace(script, target=str(Path(script.target).resolve())) if script.is_file else script
-    )
+    if script.is_file:
+        require_file(Path(script.target), (".py",))
+    if steps < FEW:
+        raise Refusal(
+            f"`steps` must be {FEW} or more, got {steps}: fewer show no habit. Ask for more."
+        )
+    if not seconds > 0:
+        raise Refusal(f"`seconds` must be above 0, got {seconds:g}. Allow about a minute.")
+    if seeds not in T:
+        raise Refusal(f"`seeds` must be 2 to 5, got {seeds}. Three are usual.")
+    if script.is_file:
+        script = replace(script, target=str(Path(script.target).resolve()))
     tell = progress or (lambda *_: None)
     started = time.monotonic()
     with Runner() as runner:
@@ -258,33 +266,42 @@ def diagnose_script(
         whole = {"network": budget, "output": output}
         job = Job(script, steps, budget, seconds / 6, seconds / 2, **whole)
         first = runner.run(job)
-        if _wants_launcher(first.run):
+        # where it ended for want of what `torchrun` has in the environment
+        kind, says, _ = first.run.error or ("", "", "")
+        wanted = any(n in says for n in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
+        if kind in ("ValueError", "KeyError") and not first.run.steps and wanted:
             script = replace(script, launched=True)
             first = runner.run(replace(job, script=script))
-        fault = _fault(runner, script, first)
-        _require_trained(first, script)
+        fault, run = _fault(runner, script, first), first.run
+        if not (run.steps or run.backwards or found_in(run)):
+            raise Refusal(_untrained(first, script.name))
         tell("what is changed", 1, 3)
-        first.run.broken = _origin(runner, script, first.run, budget)
+        values = run.loss.values if run.loss else []
+        lost = next((k for k, v in enumerate(values) if not math.isfinite(v)), None)
+        if lost is not None:  # a run to the step at which numbers first cease to be numbers
+            step = max(0, run.steps * lost // len(values) - AHEAD)
+            how = {"start": 2 * budget, "traced": step, "output": "/dev/null"}
+            run.broken = runner.run(Job(script, step + 3 * AHEAD, budget, **how)).run.broken
         bench = _Bench(runner, script, first, steps, budget, started + seconds, seeds)
-        own = found_in(first.run)
-        early = {f.name for f in found_in(first.run.compared)}
+        own = found_in(run)
+        early = {f.name for f in found_in(run.compared)}
         late = {f.name for f in own} - early
         found = [*own, *first.findings]
-        attempts = bench.tried(_asked(first, found, late)) if first.run.steps >= FEW else {}
-        if first.run.steps >= FEW:
+        attempts = bench.tried(_asked(first, found, late)) if run.steps >= FEW else {}
+        if run.steps >= FEW:
             found += bench.scored()
-        findings = tuple(_judged(found, attempts, first.run))
-        diffs = bench.checked(changes_of(first.run, findings))
+        findings = tuple(_judged(found, attempts, run))
+        diffs = bench.checked(changes_of(run, findings))
         tell("done", 3, 3)
     unread = (f"network and task: {first.unread}",) if first.unread else ()
-    if first.run.steps < FEW:
-        late = (f"habits of the loop, for it made {first.run.steps} steps",)
+    if run.steps < FEW:
+        late = (f"habits of the loop, for it made {run.steps} steps",)
     else:
-        again = ": another model like this one, trained from its start" * first.run.repeated
-        late = (f"what comes later than these steps{again}",) if first.run.stopped else ()
+        again = ": another model like this one, trained from its start" * run.repeated
+        late = (f"what comes later than these steps{again}",) if run.stopped else ()
     return ScriptDiagnosis(
         script,
-        first.run,
+        run,
         findings,
         tuple(sorted(bench.attempts, key=lambda a: -a.avoided.value)),
         (
@@ -296,13 +313,6 @@ def diagnose_script(
         tuple(bench.untried),
         diffs,
     )
-
-
-def _wants_launcher(run: ScriptRun) -> bool:
-    """Whether it ended for want of what `torchrun` has in the environment."""
-    kind, says, _ = run.error or ("", "", "")
-    names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    return kind in ("ValueError", "KeyError") and not run.steps and any(n in says for n in names)
 
 
 def _fault(runner: Runner, script: Script, first: Outcome) -> tuple[str, ...]:
@@ -326,35 +336,9 @@ def _fault(runner: Runner, script: Script, first: Outcome) -> tuple[str, ...]:
     return (f"what comes later: {kind} of sigmascope's own at {run.crossed} ended it",)
 
 
-def _origin(runner: Runner, script: Script, run: ScriptRun, budget: float) -> BrokenSeen | None:
-    """Where numbers first cease to be numbers, by a run to the step at which they do."""
-    values = run.loss.values if run.loss else []
-    lost = next((k for k, v in enumerate(values) if not math.isfinite(v)), None)
-    if lost is None:
-        return None
-    step = max(0, run.steps * lost // len(values) - AHEAD)
-    many, start = step + 3 * AHEAD, 2 * budget
-    job = Job(script, many, budget, start=start, traced=step, output="/dev/null")
-    return runner.run(job).run.broken
-
-
-def _require(script: Script, steps: int, seconds: float, seeds: int) -> None:
-    if script.is_file:
-        require_file(Path(script.target), (".py",))
-    if steps < FEW:
-        raise Refusal(
-            f"`steps` must be {FEW} or more, got {steps}: fewer show no habit. Ask for more."
-        )
-    if not seconds > 0:
-        raise Refusal(f"`seconds` must be above 0, got {seconds:g}. Allow about a minute.")
-    if seeds not in T:
-        raise Refusal(f"`seeds` must be 2 to 5, got {seeds}. Three are usual.")
-
-
-def _require_trained(first: Outcome, script: Script) -> None:
-    run, name = first.run, script.name
-    if run.steps or run.backwards or found_in(run):
-        return
+def _untrained(first: Outcome, name: str) -> str:
+    """How far a script came that trained nothing."""
+    run = first.run
     if run.error is not None:
         kind, says, _ = run.error
         at = run.raised
@@ -364,12 +348,12 @@ def _require_trained(first: Outcome, script: Script) -> None:
             if kind == "EOFError"
             else "This error is the script's own: it comes without sigmascope, too."
         )
-        raise Refusal(
+        return (
             f"{name} must train to be diagnosed, and ended before its first backward pass with "
             f"{kind}{where}: {says.rstrip('.')}. {hint}"
         )
     how = "was ended" if first.late or run.stopped else "ended"
-    raise Refusal(
+    return (
         f"{name} must train with torch in its own process to be diagnosed; it {how} after "
         f"{run.seconds:.0f} s, in which no optimizer of torch stepped and nothing was passed back"
         f"{'' if run.modules else ', nor any module called with gradients'}. Name the script that "
@@ -392,11 +376,24 @@ def _asked(
     if not learned(run) and not learned(first.run, HALF):
         asked += [(f.name, made()) for f in found for made in FOR_NETWORK.get(f.name, ())]
     if len(run.optimizers) == 1 and not run.turned:  # of a policy a loss tells nothing
-        if _decays(run.optimizers[0]):
+        only = run.optimizers[0]
+        decay = only.options.get("weight_decay", 0.0)
+        beside = only.kind != "Adam" or only.options.get("decoupled_weight_decay")
+        # a thousandth of the weights in a step, or much of the steps of Adam
+        if decay * only.rates[0] > 1e-3 or (not beside and decay >= 0.01):
             asked.append((STRONG_WEIGHT_DECAY.name, NoDecay()))
         if run.scheduled:
             asked.append(("", HoldRate()))
-        asked += [(OUTWEIGHED_ERROR.name, one) for one in _lighter(run)]
+        # where one of two losses of torch is not learned beside another that is far larger
+        sizes = {k: [abs(v) for v in seen.values] for k, seen in run.terms.items()}
+        usual = {k: statistics.median(v) for k, v in sizes.items() if len(v) >= FEW}
+        large = max(usual, key=lambda k: usual[k], default=None)
+        for small, size in usual.items():
+            before, last = ends(run, small)
+            alike = len(sizes[small]) == len(sizes[large])  # of the same steps
+            if alike and 0 < size < usual[large] / FAR_LARGER and last > 0.9 * before:
+                lighter = LighterTerm(term=large, other=small, factor=size / usual[large])
+                asked.append((OUTWEIGHED_ERROR.name, lighter))
         if len(run.terms) == 1 and any(f.name == OUTWEIGHED_ERROR.name for f in found):
             asked.append(
                 (OUTWEIGHED_ERROR.name, HeavierTerm(term=next(iter(run.terms)), factor=100.0))
@@ -409,19 +406,25 @@ def _asked(
                 asked.append((FORGOTTEN_STATE.name, CarriedState()))
             if any(m.edges for m in run.modules):
                 asked.append((REVERSED_EDGES.name, ReversedEdges()))
-        plain = run.optimizers[0].kind in ("SGD", "ASGD", "Rprop")
+        plain = only.kind in ("SGD", "ASGD", "Rprop")
         most = max(run.summed.values(), default=1) if plain else 1
         if most > 1:
             asked.append((SUMMED_LOSS.name, ScaledRate(factor=1 / most)))
         if plain and any(f.name == DIVIDED_TWICE.name for f in found):
             asked += [(DIVIDED_TWICE.name, ScaledRate(factor=by)) for by in run.divided.values()]
         if not learned(run) and not learned(first.run, HALF):  # it may only start slowly
-            asked += [(RATE_TOO_LOW.name, one) for one in _far_larger(run)]
+            moved = max(run.main.moved, default=0.0) if run.main else 0.0
+            if 0 < moved < USUAL / 300:  # the rate with which a step would change a hundredth
+                factor = 10.0 ** round(math.log10(USUAL / moved))
+                asked.append((RATE_TOO_LOW.name, ScaledRate(factor=factor)))
             frozen = any(m.frozen for m in run.modules)
             unasked = () if frozen else (FROZEN_LAYER,)
             unasked += () if plain else (OTHER_OPTIMIZER,)
             asked += [(k.name, made()) for k, made in GENERIC if k not in unasked]
-        if _rises(run):  # a rate that is warming up is low now, and is not meant to stay so
+        rates = run.main.rates if run.main else []
+        if (
+            rates and max(rates) > 1.5 * rates[0]
+        ):  # a rate that is warming up is low now, and is not meant to stay so
             asked = [(name, one) for name, one in asked if name != RATE_TOO_LOW.name]
     if any(one.name == NoDecay.name for _, one in asked):
         asked.append((HARMFUL_DECAY.name, DecayOfMatrices()))
@@ -435,13 +438,6 @@ def _asked(
             yield name, one, name in late
 
 
-def _decays(optimizer: OptimizerSeen) -> bool:
-    """Whether decay takes a thousandth of the weights in a step, or much of the steps of Adam."""
-    decay = optimizer.options.get("weight_decay", 0.0)
-    in_gradient = optimizer.kind == "Adam" and not optimizer.options.get("decoupled_weight_decay")
-    return decay * optimizer.rates[0] > 1e-3 or (in_gradient and decay >= 0.01)
-
-
 def _is_idle_at_last(run: ScriptRun) -> bool:
     """Whether the loss falls by less than a tenth in a last phase that lies behind other runs."""
     begin = run.phases[-1] if run.phases else 0
@@ -451,30 +447,6 @@ def _is_idle_at_last(run: ScriptRun) -> bool:
     count = max(3, round(TAIL * len(values)))
     first, last = (statistics.fmean(side) for side in (values[:count], values[-count:]))
     return len(values) >= 2 * FEW and last > first - 0.1 * abs(first)
-
-
-def _lighter(run: ScriptRun) -> Iterator[Intervention]:
-    """Where one of two losses of torch is not learned beside another that is far larger."""
-    sizes = {k: [abs(v) for v in seen.values] for k, seen in run.terms.items()}
-    usual = {k: statistics.median(v) for k, v in sizes.items() if len(v) >= FEW}
-    large = max(usual, key=lambda k: usual[k], default=None)
-    for small, size in usual.items():
-        first, last = ends(run, small)
-        alike = len(sizes[small]) == len(sizes[large])  # of the same steps
-        if alike and 0 < size < usual[large] / FAR_LARGER and last > 0.9 * first:
-            yield LighterTerm(term=large, other=small, factor=size / usual[large])
-
-
-def _far_larger(run: ScriptRun) -> Iterator[Intervention]:
-    """Where a step changes next to nothing, the rate with which it would change a hundredth."""
-    moved = max(run.main.moved, default=0.0) if run.main else 0.0
-    if 0 < moved < USUAL / 300:
-        yield ScaledRate(factor=10.0 ** round(math.log10(USUAL / moved)))
-
-
-def _rises(run: ScriptRun) -> bool:
-    rates = run.main.rates if run.main else []
-    return bool(rates) and max(rates) > 1.5 * rates[0]
 
 
 def learned(run: ScriptRun, share: float = 0.1) -> bool:
@@ -535,7 +507,24 @@ class _Bench:
             if self._late(1, long=long):
                 self.untried.append(one.says)
                 continue
-            attempt = self._attempt(one, long=long)
+            runs, own = {0: self._run(one, 0, long=long)}, self._own[long]
+            if self._gain(own[0], runs[0], one) > PROMISING:
+                for seed in range(1, self._seeds):
+                    if self._late(1 + (seed not in own), long=long):
+                        break
+                    if seed not in own:
+                        own[seed] = self._run(Intervention(), seed, long=long)
+                    runs[seed] = self._run(one, seed, long=long)
+            term, loss = one.judged_by(), runs[0].loss
+            attempt = Attempt(
+                one.name,
+                one.says,
+                tuple(ends(own[s], term)[1] for s in runs),
+                tuple(ends(run, term)[1] for run in runs.values()),
+                ends(own[0], term)[0],
+                _paired([self._gain(own[s], run, one) for s, run in runs.items()]),
+                tuple(loss.values) if loss and term is None else (),
+            )
             self.attempts.append(attempt)
             if name:
                 found.setdefault(name, []).append(attempt)
@@ -582,23 +571,6 @@ class _Bench:
                     continue
             found[name] = diff_of(change)
         return found
-
-    def _attempt(self, one: Intervention, *, long: bool) -> Attempt:
-        runs, own = {0: self._run(one, 0, long=long)}, self._own[long]
-        if self._gain(own[0], runs[0], one) > PROMISING:
-            for seed in range(1, self._seeds):
-                if self._late(1 + (seed not in own), long=long):
-                    break
-                if seed not in own:
-                    own[seed] = self._run(Intervention(), seed, long=long)
-                runs[seed] = self._run(one, seed, long=long)
-        term = one.judged_by()
-        gains = [self._gain(own[s], run, one) for s, run in runs.items()]
-        values = tuple(runs[0].loss.values) if runs[0].loss and term is None else ()
-        before = tuple(ends(own[s], term)[1] for s in runs)
-        after = tuple(ends(run, term)[1] for run in runs.values())
-        first = ends(own[0], term)[0]
-        return Attempt(one.name, one.says, before, after, first, _paired(gains), values)
 
     def _job(self, steps: int, **how: Any) -> Job:
         """The script once more; what it prints is not kept if that is not asked for."""
@@ -674,7 +646,7 @@ def _judged(
         if name not in names and best is not None:
             kind = by_name[name]
             lost = best.halves and not learned(run)  # in all of the run
-            severity = "error" if lost else "warning" if _clear(best) else "note"
+            severity = "error" if lost else "warning" if best.avoided.low >= CLEAR else "note"
             if kind == UNSUITED_WEIGHTS:  # small weights start slowly, which is no fault
                 severity = "note"
             what = "the other loss" if kind == OUTWEIGHED_ERROR else "the loss"
@@ -683,13 +655,24 @@ def _judged(
             place = run.main.place if run.main else None
             where = place.says if place else "(script)"
             told.append(kind.finding(where, severity, (_evidence(best),), says, DO.get(kind, ())))
-    told = [_cause(f, {f.name for f in told}, own) for f in told]
+    # an error where arithmetic shows it, and what it brings is found, too; but gradients that have
+    # all but vanished make steps that are rounded away in full precision, too
+    sure = {f.name: own[f.name].brings for f in told if f.name in own and own[f.name].proven}
+    there = {f.name for f in told}
+    causes = {name for name, b in sure.items() if there & ({k.name for k in b} | OF_ANY)}
+    told = [
+        replace(f, severity="error")
+        if f.name in causes and (f.name, f.severity) != (ROUNDED_STEPS.name, "note")
+        else f
+        for f in told
+    ]
     follows = {k.name for f in told if f.name in own for k in own[f.name].brings}
     proved = {a.name for made in attempts.values() for a in made if a.helps}
     rank = lambda f: (
         max(ORDER.index(f.severity), f.name in OF_ANY),  # behind any that says more
         f.name in follows or f.name in OF_ANY,
-        not (f.name in own and own[f.name].proven) and proved.isdisjoint(_forms(f)),
+        not (f.name in own and own[f.name].proven)
+        and proved.isdisjoint(r.form for r in f.evidence),
         f.name not in own and not proved,
     )
     yield from _behind_causes(sorted(told, key=rank), {**of_network, **own}, own.keys())
@@ -710,26 +693,6 @@ def _behind_causes(
         ahead = {name for g, name in pairs if explains(g, name)}
         yield from (w for w in (f, *waiting) if w.name not in ahead)
         waiting = [w for w in (*waiting, f) if w.name in ahead]
-
-
-def _forms(finding: Finding) -> set[str]:
-    """What its evidence is of, among it the changes that were tried."""
-    return {r.form for r in finding.evidence}
-
-
-def _cause(finding: Finding, names: set[str], own: Mapping[str, Kind]) -> Finding:
-    """An error where arithmetic shows it, and what it brings is found, too."""
-    kind = own.get(finding.name)
-    brings = {k.name for k in kind.brings} | OF_ANY if kind is not None and kind.proven else set()
-    if finding.name == ROUNDED_STEPS.name and finding.severity == "note":  # of full precision
-        return finding  # gradients that have all but vanished make such steps, too
-    follows = not brings.isdisjoint(names)
-    return replace(finding, severity="error") if follows else finding
-
-
-def _clear(attempt: Attempt) -> bool:
-    """Whether it gains a tenth of the first loss, for sure."""
-    return attempt.avoided.low >= CLEAR
 
 
 def _gain_of(attempt: Attempt) -> float:

@@ -342,23 +342,6 @@ class Observer(Closing):
             self._roused = True
             self._hear()
 
-    def _doze(self) -> None:
-        """Between two steps: whether the next one is looked at."""
-        steps = self.run.steps
-        dozing = self._dozes and steps >= self._until and steps % ROUND >= AMONG
-        if self._roused:
-            self._hear_not()
-            self._roused = False
-        if dozing != self._dozing and not self._depth:
-            self._dozing = dozing
-            if dozing:
-                self._hear_not()
-                return
-            self._hear()
-            for g in (g for each in self._live for g in each.gradients):
-                g.stepped = g.left = g.gave = g.old = None  # what is known is of before
-                g.given = False
-
     def close(self) -> None:
         """Take every hook away, and read what was only kept."""
         self._undo.close()
@@ -378,7 +361,12 @@ class Observer(Closing):
         self.run.drawn = {key[:2]: counts for key, counts in self._recorder.again.items()}
         idle = (each.seen for each in self._live if not each.seen.steps)
         self.run.unstepped = [seen for seen in idle if seen.given]
-        self.run.stale, self.run.bare = [*self._stale()], [*self._bare()]
+        self.run.stale = [  # copies of what trains that are never made to follow it
+            StaleSeen(q.kind.__name__, self._recorder.bootstraps[key], self.run.steps - q.began)
+            for key, q in self._quiet.items()
+            if q.twin and not q.changed
+        ]
+        self.run.bare = [q.kind.__name__ for q in self._quiet.values() if q.bare]
         quiet = (each for each in self._quiet.values() if each.calls >= FEW and not each.trains)
         self.run.untold = [q.kind.__name__ for q in quiet if q.untold == q.calls]
         self.run.attached |= self._recorder.attached
@@ -403,7 +391,7 @@ class Observer(Closing):
             yield kind, "__enter__", self._turned_off
         yield torch.amp.GradScaler, "scale", self._scaled
         for name in ("step", "unscale_"):
-            yield torch.amp.GradScaler, name, self._scaler(name)
+            yield torch.amp.GradScaler, name, self._divided
         yield torch, "compile", self._compiled
         for name in torch.distributions.__all__:
             kind = getattr(torch.distributions, name)
@@ -471,7 +459,15 @@ class Observer(Closing):
             seen.norms = any(isinstance(m, NORMS) for m in module.modules())
             seen.recurrent = any(isinstance(m, nn.RNNBase) for m in module.modules())
             seen.edges = any(is_edges(t) for t in tensors(args))
-            seen.repeated_layers = (*_repeated(module),)
+            lists = (nn.ModuleList, nn.Sequential)
+            stacks = [(n, m._modules) for n, m in module.named_modules() if isinstance(m, lists)]
+            many = {n: Counter(map(id, parts.values())) for n, parts in stacks}
+            seen.repeated_layers = tuple(
+                f"{n}.{key}".lstrip(".")
+                for n, parts in stacks
+                for key, m in parts.items()
+                if m is not None and many[n][id(m)] > 1 and any(True for _ in m.parameters())
+            )
             self.run.modules.append(seen)
         if self._roused or not any(p.requires_grad for p in module.parameters()):
             return None  # in between, evaluations alone are heard
@@ -551,7 +547,14 @@ class Observer(Closing):
             if x is not None and x.ndim > 1:
                 seen.asked_longest = max(seen.asked_longest, x.shape[1])
             if not module.training:
-                seen.lagging = max((_left_of_start(m) for m in module.modules()), default=0.0)
+                # the share of running statistics that is still what they were built with
+                norms = (m for m in module.modules() if isinstance(m, NORMS))
+                counts = (
+                    (share, int(n))
+                    for m in norms
+                    if (share := m.momentum) and (n := m.num_batches_tracked) is not None
+                )
+                seen.lagging = max((0.0, *((1 - share) ** n for share, n in counts if n >= KEPT)))
         mark = None if x is None else (id(module), *mark_of(x))
         before, self._last_asked = self._last_asked, mark
         if before is None or mark is None or before[0] != mark[0]:
@@ -581,9 +584,11 @@ class Observer(Closing):
         if alike:
             with suppress(Exception):  # nothing that is watched may stop training
                 self._comparisons.asked(args)
-        elif known.calls <= self.run.steps / 4 and not module.training and not self._trains(module):
-            with suppress(Exception):  # nothing that is watched may stop training
-                self._averaged(module)
+        elif known.calls <= self.run.steps / 4 and not module.training:
+            moved = (id(p) in self._once for p in module.parameters())
+            if module not in self._roots and not any(moved):
+                with suppress(Exception):  # nothing that is watched may stop training
+                    self._averaged(module)
         if not known.twin and id(module) in self._recorder.bootstraps:
             known.twin = any(is_copy(m, module) for m in self._roots)
             known.changed = known.changed or module in self._roots
@@ -591,10 +596,6 @@ class Observer(Closing):
             norms = [m for m in module.modules() if isinstance(m, NORMS)]
             like = any(type(m) is known.kind and m.training for m in self._roots)
             known.bare = like and bool(norms) and all(map(is_untouched, norms))
-
-    def _trains(self, module: nn.Module) -> bool:
-        """Whether a model is called with gradients, or an optimizer has moved what it holds."""
-        return module in self._roots or any(id(p) in self._once for p in module.parameters())
 
     def _averaged(self, module: nn.Module) -> None:
         """An average of weights is asked: how much of it is what they were at first."""
@@ -611,17 +612,6 @@ class Observer(Closing):
             if 0 < apart < moved:  # else it is no average of them, or has never been moved
                 self.run.averages[type(module).__name__] = left / moved, self._place()
 
-    def _bare(self) -> Iterator[str]:
-        """Copies of what trains, with batch normalisers that no batch has told anything."""
-        return (each.kind.__name__ for each in self._quiet.values() if each.bare)
-
-    def _stale(self) -> Iterator[StaleSeen]:
-        """Copies of what trains that are asked for targets, and are never made to follow it."""
-        for key, each in self._quiet.items():
-            if each.twin and not each.changed:
-                steps = self.run.steps - each.began
-                yield StaleSeen(each.kind.__name__, self._recorder.bootstraps[key], steps)
-
     # --------------------------------------------------------------------------
     # Losses and backward passes.
 
@@ -633,23 +623,18 @@ class Observer(Closing):
             found = own(*args, **named)
             if self._depth <= 1:
                 with suppress(Exception):  # nothing that is watched may stop training
-                    self._compared(name, args, named, found)
+                    out, targets = args[:2]
+                    both = isinstance(out, Tensor) and isinstance(targets, Tensor)
+                    if both and out.requires_grad:
+                        if (term := self._comparisons.valued(name, found)) is not None:
+                            self._pending.append((term, found.detach().clone()))
+                        self._comparisons.compared(name, args, named, found)
+                        if self._depth and self._copies:
+                            self._inside = Inside(name, dict(named), targets.detach().clone())
                     self.intervention.compared(name, self._place(), found)
             return found
 
         return around
-
-    def _compared(
-        self, name: str, args: tuple[Any, ...], named: dict[str, Any], found: Tensor
-    ) -> None:
-        out, targets = args[0], args[1]
-        if not (isinstance(out, Tensor) and isinstance(targets, Tensor) and out.requires_grad):
-            return
-        if (term := self._comparisons.valued(name, found)) is not None:
-            self._pending.append((term, found.detach().clone()))
-        self._comparisons.compared(name, args, named, found)
-        if self._depth and self._copies:
-            self._inside = Inside(name, dict(named), targets.detach().clone())
 
     def _backward(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         first = args[0] if args else named.get("tensors")
@@ -665,7 +650,9 @@ class Observer(Closing):
                 each.dropped.add(where)
             for g in each.gradients:
                 g.look()
-        self.intervention.before_backward(self._old())
+        pairs = self._optimizers.items()
+        old = (p for o, e in pairs if any(g.is_old() for g in e.gradients) for p in held_by(o))
+        self.intervention.before_backward(old)
         before = {id(g): _marked(g.now) for e in self._live for g in e.gradients}
         self._looked_at(first, where)
         if first is not None:
@@ -674,7 +661,11 @@ class Observer(Closing):
                 self._recorder.ends_in(first)
                 self._is_used(first)
                 with suppress(Exception):  # nothing that is watched may stop training
-                    self._pulls_both(first)
+                    if self._comparisons.sides is not None:  # whether one moves both outputs
+                        ref, (one, other), key = self._comparisons.sides
+                        whole = ref() is self._before_scale(first)
+                        for held in ({*map(id, held_by(o))} for o in self._optimizers if whole):
+                            self.run.two_sided[key] += bool(held & one) and bool(held & other)
             self._record(first, where)
         self._break("loss", () if first is None else (first.detach(),))
         with suppress(Exception):  # nothing that is watched may stop training
@@ -737,15 +728,6 @@ class Observer(Closing):
                 self._recorder.derived(of, t)
         return found
 
-    def _pulls_both(self, loss: Tensor) -> None:
-        """Whether a loss of two outputs is all there is, and one optimizer moves both of them."""
-        if self._comparisons.sides is None:
-            return
-        ref, (one, other), key = self._comparisons.sides
-        for optimizer in self._optimizers if ref() is self._before_scale(loss) else ():
-            held = {*map(id, held_by(optimizer))}
-            self.run.two_sided[key] += bool(held & one) and bool(held & other)
-
     def _is_used(self, loss: Tensor) -> None:
         """Whether a loss is made of the derivatives that were taken for it with their graph."""
         left, self._derivatives = self._derivatives, []
@@ -758,12 +740,6 @@ class Observer(Closing):
             unused, of = self.run.derivatives.get(where, (0, 0))
             idle = nodes.isdisjoint(node for at, node in left if at == where)
             self.run.derivatives[where] = unused + (idle and len(nodes) < NODES), of + 1
-
-    def _old(self) -> Iterator[Tensor]:
-        """Parameters of optimizers whose gradients are older than the last step."""
-        for optimizer, each in self._optimizers.items():
-            if any(g.is_old() for g in each.gradients):
-                yield from held_by(optimizer)
 
     def _looked_at(self, loss: Tensor | None, where: Line | None) -> None:
         if loss is None or loss.numel() != 1:
@@ -822,12 +798,9 @@ class Observer(Closing):
                 self.run.scaled["scale", self._place()] += not self._dozing
         return found
 
-    def _scaler(self, name: str) -> Callable[..., Any]:
-        def around(own: Callable[..., Any], args: Any, named: Any) -> Any:
-            self._is_scaled = False  # it divides gradients by its scale, if nobody did before
-            return own(*args, **named)
-
-        return around
+    def _divided(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        self._is_scaled = False  # a scaler divides gradients by its scale, if nobody did before
+        return own(*args, **named)
 
     def _probable(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         found = own(*args, **named)
@@ -1012,23 +985,20 @@ class Observer(Closing):
         if not closure:
             self._judged(each)
         if seen.steps < LOOKED or seen.steps in COUNTED:
-            self._slopes(seen, held_by(optimizer))
+            held = held_by(optimizer)
+            for p in held:  # which have had no gradient so far, or one of zeros each time
+                given = p.grad is not None and _any(p.grad)
+                self._without[id(p)] = self._without.get(id(p), True) and not given
+                zero = p.grad is not None and not given
+                self._zeros[id(p)] = self._zeros.get(id(p), True) and zero
+            zeros = [p for p in held if self._zeros[id(p)] and id(p) in self._reached]
+            seen.numbers, seen.zero = (sum(p.numel() for p in some) for some in (held, zeros))
+            seen.zero_names = tuple(self._names.get(id(p), ("", 0))[0] for p in zeros)
+            matrices = [p for p in zeros if p.ndim > 1]
+            seen.zero_weights = bool(matrices) and not any(map(_any, matrices))
         if seen.steps < 3 or seen.steps % 16 == 0:
             params = [g.parameter() for g in each.gradients]
             each.kept = [p.detach().clone() for p in params if p is not None]
-
-    def _slopes(self, seen: OptimizerSeen, held: list[Tensor]) -> None:
-        """Which parameters have had no gradient so far, or one of zeros each time."""
-        for p in held:
-            given = p.grad is not None and _any(p.grad)
-            self._without[id(p)] = self._without.get(id(p), True) and not given
-            zero = p.grad is not None and not given
-            self._zeros[id(p)] = self._zeros.get(id(p), True) and zero
-        zeros = [p for p in held if self._zeros[id(p)] and id(p) in self._reached]
-        seen.numbers, seen.zero = (sum(p.numel() for p in some) for some in (held, zeros))
-        seen.zero_names = tuple(self._names.get(id(p), ("", 0))[0] for p in zeros)
-        matrices = [p for p in zeros if p.ndim > 1]
-        seen.zero_weights = bool(matrices) and not any(map(_any, matrices))
 
     def _judged(self, each: _Followed) -> None:
         """Whether what this step is made of is of its own backward pass."""
@@ -1060,7 +1030,20 @@ class Observer(Closing):
             self._break("step", (p.detach() for p in self._held()))
         run.steps += 1
         self._trace()
-        self._doze()
+        # between two steps: whether the next one is looked at
+        dozing = self._dozes and run.steps >= self._until and run.steps % ROUND >= AMONG
+        if self._roused:
+            self._hear_not()
+            self._roused = False
+        if dozing != self._dozing and not self._depth:
+            self._dozing = dozing
+            if dozing:
+                self._hear_not()
+            else:
+                self._hear()
+                for g in (g for o in self._live for g in o.gradients):
+                    g.stepped = g.left = g.gave = g.old = None  # what is known is of before
+                    g.given = False
         self._recorder.looking = each.seen.steps < LOOKED
         if run.steps == KEPT:
             self._recorder.end()  # here, for within a backward pass it is not on top
@@ -1094,14 +1077,23 @@ class Observer(Closing):
             each.asked = each.seen.steps - each.seen.steps % LEFT_OUT[1]
             self._left_out(optimizer)
         elif self._outside and self._asked is each.seen:
-            self._given()
+            given = Counter[int]()  # which of them have been given gradients since
+            for seen, ref, was in self._outside:
+                grad = None if (p := ref()) is None else p.grad
+                given[id(seen)] += grad is not None and not _is_same(grad, was) and _any(grad)
+                seen.outside_given = max(seen.outside_given, given[id(seen)])
+            self._outside = []
         if each.kept:
             params = [p for g in each.gradients if (p := g.parameter()) is not None]
             pairs = [*zip(params, each.kept, strict=False)]
             moved = (float((p.detach() - k).norm()) / (float(k.norm()) or 1.0) for p, k in pairs)
             each.seen.moved.append(max(moved, default=0.0))
             if each.seen.rates[-1] > 0:
-                meant = [(p.grad != 0, p.detach() == k) for p, k in pairs if _is_dense(p.grad)]
+                meant = [
+                    (g != 0, p.detach() == k)
+                    for p, k in pairs
+                    if (g := p.grad) is not None and g.layout == torch.strided
+                ]
                 active = sum(int(a.sum()) for a, _ in meant)
                 held = sum(int((a & same).sum()) for a, same in meant)
                 each.seen.rounded.append(held / max(active, 1))
@@ -1157,15 +1149,6 @@ class Observer(Closing):
         own = held_by(optimizer)
         seen_of.foreign = sum(id(p) not in called for p in own)
         seen_of.fixed = sum(p.numel() for p in own if not p.requires_grad)
-
-    def _given(self) -> None:
-        """A step after that: which of them have been given gradients since."""
-        given = Counter[int]()
-        for seen, ref, was in self._outside:
-            grad = None if (p := ref()) is None else p.grad
-            given[id(seen)] += grad is not None and not _is_same(grad, was) and _any(grad)
-            seen.outside_given = max(seen.outside_given, given[id(seen)])
-        self._outside = []
 
     # --------------------------------------------------------------------------
     # What else is called.
@@ -1242,28 +1225,23 @@ class Observer(Closing):
         kind, where = type(args[0]).__name__, self._place()
         if where is not None:  # the first one is made by its own `__init__`
             self.run.scheduled[kind, where] += 1
-        self._plan(args[0])
+        of = args[0].optimizer
+        each = self._optimizers.get(of) or self._optimizers.get(getattr(of, "optimizer", of))
+        if each is not None:  # what it says of its plan
+            rates = getattr(args[0], "base_lrs", None)
+            each.seen.planned = float(rates[0]) if rates else None
+            for shape in getattr(args[0], "lr_lambdas", ()):
+                said = getattr(shape, "keywords", {})
+                if {"num_warmup_steps", "num_training_steps"} <= said.keys():
+                    each.seen.warm_up = said["num_warmup_steps"], said["num_training_steps"]
         if not self.intervention.holds_rate():
             return own(*args, **named)
-        groups = args[0].optimizer.param_groups
+        groups = of.param_groups
         rates = [group["lr"] for group in groups]
         found = own(*args, **named)  # it counts its steps, and is asked for its last rate
         for group, rate in zip(groups, rates, strict=True):
             group["lr"] = rate
         return found
-
-    def _plan(self, scheduler: Any) -> None:
-        """What a scheduler says of its plan."""
-        own = scheduler.optimizer
-        each = self._optimizers.get(own) or self._optimizers.get(getattr(own, "optimizer", own))
-        if each is None:
-            return
-        rates = getattr(scheduler, "base_lrs", None)
-        each.seen.planned = float(rates[0]) if rates else None
-        for shape in getattr(scheduler, "lr_lambdas", ()):
-            said = getattr(shape, "keywords", {})
-            if {"num_warmup_steps", "num_training_steps"} <= said.keys():
-                each.seen.warm_up = said["num_warmup_steps"], said["num_training_steps"]
 
     def _clipped(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         if self._is_scaled:
@@ -1298,24 +1276,6 @@ def _unwarned() -> Iterator[None]:
             warnings.filters.remove(added)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _repeated(module: nn.Module) -> Iterator[str]:
-    """Layers with parameters that stand in a list of layers more than once."""
-    for name, part in module.named_modules():
-        if isinstance(part, nn.ModuleList | nn.Sequential):
-            many = Counter(id(m) for m in part._modules.values())
-            for key, m in part._modules.items():
-                if many[id(m)] > 1 and m is not None and any(True for _ in m.parameters()):
-                    yield f"{name}.{key}".lstrip(".")
-
-
-def _left_of_start(module: nn.Module) -> float:
-    """The share of running statistics that is still what they were built with."""
-    if not isinstance(module, NORMS) or module.num_batches_tracked is None or not module.momentum:
-        return 0.0
-    count = int(module.num_batches_tracked)
-    return (1 - module.momentum) ** count if count >= KEPT else 0.0
-
-
 @cache
 def _is_own(file: str) -> bool:
     """Whether a file is neither installed, nor of Python or of this package, nor made up."""
@@ -1329,10 +1289,6 @@ def _is_own(file: str) -> bool:
 
 def _shapes(of: Iterable[Tensor]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(t.shape) for t in of)
-
-
-def _is_dense(grad: Tensor | None) -> bool:
-    return grad is not None and grad.layout == torch.strided
 
 
 def _any(grad: Tensor) -> bool:

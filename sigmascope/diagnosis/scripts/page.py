@@ -21,7 +21,6 @@ from sigmascope.diagnosis.scripts.presentation import (
     steps_of,
     verdict,
 )
-from sigmascope.diagnosis.scripts.seen import Line
 from sigmascope.report.findings import headline
 from sigmascope.report.pages.html import packed_doubles, write_page
 from sigmascope.report.pages.pieces import (
@@ -102,14 +101,6 @@ def _line(says: str, values: Any) -> dict[str, Any]:
     return {"says": says, "values": packed_doubles(values)}
 
 
-def _keys(found: ScriptDiagnosis) -> Iterator[Html]:
-    """A button for each line, by which it is shown or not."""
-    for place, line in enumerate(_lines(found)):
-        looks = {"style": f"--tone: var(--c{place % _INKS})", "data_line": str(place)}
-        pressed = "false" if line.get("aside") else "true"
-        yield element("button", line["says"], type="button", aria_pressed=pressed, **looks)
-
-
 def _attempts(found: ScriptDiagnosis) -> Html:
     heads = ("changed", "loss as it is", "with it", "avoided", "seeds", "")
     says = ("", "the last loss, of the first seed", "the same", q.quantities()[q.LOSS_AVOIDED].says)
@@ -139,19 +130,49 @@ def _pieces(found: ScriptDiagnosis) -> dict[str, Html]:
     """HTML of the head, the findings, a step, what was tried, and what was not looked at."""
     run, findings, meanings = found.run, found.findings, q.quantities()
     parts = steps_of(run)
-    lines = _places(parts)
+    # the row of each line that a finding may name; of two files of one name neither has one
+    files = Counter(name for name, _ in {(p.place.says, p.place) for p in parts if p.place})
+    lines: dict[str, int] = {}
+    for row, part in enumerate(parts):
+        if part.place is not None and files[part.place.says] == 1:
+            lines.setdefault(part.place.says, row)
     told: set[str] = set()  # of several findings of one name the first has the diff
-    lines_of = lambda f: "" if f.name in told else found.diffs.get(f.name, "")
+    tones = {"+": "comes", "-": "goes", "@": "place"}
+    tone = lambda line: "place" if line[:3] in ("+++", "---") else tones.get(line[:1])
 
     def way(place: int) -> Piece:
-        finding = findings[place]
-        diff = lines_of(finding)
+        """Lines to change, and the way to where a finding is seen."""
+        finding, changed = findings[place], None
+        diff = "" if finding.name in told else found.diffs.get(finding.name, "")
         told.add(finding.name)
-        return _way(finding, diff, lines)
+        if diff:
+            each = printable_lines(diff.rstrip("\n")).split("\n")
+            code = (element("span", line or " ", class_=tone(line)) for line in each)
+            shown = element("pre", *code, class_="code", tabindex="0")
+            changed = element("div", element("h4", "Lines to change"), shown, class_="change")
+        row = lines.get(finding.site)
+        tried = any(r.quantity == q.LOSS_AVOIDED for r in finding.evidence)
+        leads = {
+            "Show in the step": None if row is None else f"#line-{row}",
+            "Show the losses": "#again" if tried else None,
+        }
+        ways = (element("a", say, class_="button", href=to) for say, to in leads.items() if to)
+        return joined([changed, element("div", *ways, class_="controls")])
+
+    order = (
+        "In the order in which the lines stand, each with what happens there."
+        if in_order(run)
+        else "In the usual order, for the lines stand in several functions or files."
+    )
 
     none = "No findings in what was looked at."
     left = left_out(found)
-    drawn = [*_lines(found)]
+    drawn, keys = [*_lines(found)], list[Html]()
+    for place, line in enumerate(drawn):  # a button for each, by which it is shown or not
+        looks = {"style": f"--tone: var(--c{place % _INKS})", "data_line": str(place)}
+        pressed = "false" if line.get("aside") else "true"
+        key = element("button", line["says"], type="button", aria_pressed=pressed, **looks)
+        keys.append(key)
     there = {"drawn": drawn, "tried": found.attempts, "again": drawn or found.attempts}
     return {
         **{name: Html("" if is_there else "hidden") for name, is_there in there.items()},
@@ -168,9 +189,9 @@ def _pieces(found: ScriptDiagnosis) -> dict[str, Html]:
                 way=way,
             )
         ),
-        "order": joined([_order(found)]),
+        "order": joined([order]),
         "step": _step(parts, findings, lines),
-        "keys": joined(_keys(found)),
+        "keys": joined(keys),
         "attempts": _attempts(found) if found.attempts else Html(),
         "missing": joined(
             element("li", each[:1].upper() + each[1:]) for each in left or ["Nothing was left out."]
@@ -199,63 +220,12 @@ def _error(found: ScriptDiagnosis) -> Html:
         return Html()
     kind, _, trace = found.run.error
     head = element("p", "It ended with an error of its own, ", element("strong", kind), ".")
-    lines = element("pre", _plain(trace.rstrip()), class_="code", tabindex="0") if trace else None
-    return element("div", head, lines, class_="empty trouble")
-
-
-def _plain(lines: str) -> Html:
-    """Lines as they are, for `element` would take their ends for what does not print."""
-    return joined([*_between(printable_lines(lines).split("\n"))])
-
-
-def _between(lines: list[str]) -> Iterator[Piece]:
-    for place, line in enumerate(lines):
-        yield Html("\n") if place else None
-        yield line
-
-
-def _places(parts: list[StepPart]) -> Mapping[str, int]:
-    """The row of each line that a finding may name; of two files of one name neither has one."""
-    files = Counter(name for name, _ in {(p.place.says, p.place) for p in parts if p.place})
-    rows: dict[str, int] = {}
-    for row, part in enumerate(parts):
-        if part.place is not None and files[part.place.says] == 1:
-            rows.setdefault(part.place.says, row)
-    return rows
-
-
-def _way(finding: Finding, diff: str, lines: Mapping[str, int]) -> Piece:
-    """Lines to change, and the way to where a finding is seen."""
-    changed = (
-        element("div", element("h4", "Lines to change"), _coloured(diff), class_="change")
-        if diff
-        else None
-    )
-    row = lines.get(finding.site)
-    shown = {"Show in the step": None if row is None else f"#line-{row}"}
-    shown["Show the losses"] = "#again" if _is_tried(finding) else None
-    ways = (element("a", say, class_="button", href=to) for say, to in shown.items() if to)
-    return joined([changed, element("div", *ways, class_="controls")])
-
-
-def _is_tried(finding: Finding) -> bool:
-    """Whether the script was run again for it."""
-    return any(r.quantity == q.LOSS_AVOIDED for r in finding.evidence)
-
-
-def _coloured(diff: str) -> Html:
-    """A diff with what goes and what comes told apart."""
-    tones = {"+": "comes", "-": "goes", "@": "place"}
-    lines = printable_lines(diff.rstrip("\n")).split("\n")
-    tone = lambda line: "place" if line[:3] in ("+++", "---") else tones.get(line[:1])
-    each = (element("span", line or " ", class_=tone(line)) for line in lines)
-    return element("pre", *each, class_="code", tabindex="0")
-
-
-def _order(found: ScriptDiagnosis) -> str:
-    if in_order(found.run):
-        return "In the order in which the lines stand, each with what happens there."
-    return "In the usual order, for the lines stand in several functions or files."
+    code = None
+    if trace:  # `element` would take the ends of lines for what does not print
+        lines = printable_lines(trace.rstrip()).split("\n")
+        pieces = (piece for line in lines for piece in (Html("\n"), line))
+        code = element("pre", joined([*pieces][1:]), class_="code", tabindex="0")
+    return element("div", head, code, class_="empty trouble")
 
 
 def _step(parts: list[StepPart], findings: tuple[Finding, ...], lines: Mapping[str, int]) -> Html:
@@ -264,30 +234,23 @@ def _step(parts: list[StepPart], findings: tuple[Finding, ...], lines: Mapping[s
     for finding in findings:
         if finding.site in lines:
             at.setdefault(lines[finding.site], []).append(finding)
-    rows = (
-        _row(row, part, at.get(row, [])) for row, part in enumerate(parts) if part.word != "time"
-    )
+    rows = list[Html]()
+    for row, part in enumerate(parts):
+        if part.word == "time":
+            continue
+        here, place = at.get(row, []), part.place
+        marks = (
+            element("span", f"{f.severity}: {f.name}", class_=f"mark {f.severity}") for f in here
+        )
+        code = element("code", place.text) if place is not None and place.text else None
+        line = None if place is None else joined([named(place.says), code])
+        head = element("div", element("strong", part.word), line, *marks)
+        tone = here[0].severity if here else None
+        does = element("p", part.says, class_="does")
+        rows.append(element("li", head, does, class_=tone, id=f"line-{row}"))
     time = next((part.says for part in parts if part.word == "time"), "")
     last = element("li", element("p", time, class_="does"), class_="whole") if time else None
     return joined([*rows, last])
-
-
-def _row(row: int, part: StepPart, findings: list[Finding]) -> Html:
-    marks = (
-        element("span", f"{f.severity}: {f.name}", class_=f"mark {f.severity}") for f in findings
-    )
-    head = element("div", element("strong", part.word), _line_of(part.place), *marks)
-    tone = findings[0].severity if findings else None
-    return element(
-        "li", head, element("p", part.says, class_="does"), class_=tone, id=f"line-{row}"
-    )
-
-
-def _line_of(place: Line | None) -> Piece:
-    if place is None:
-        return None
-    code = element("code", place.text) if place.text else None
-    return joined([named(place.says), code])
 
 
 def _about(found: ScriptDiagnosis) -> Iterator[tuple[str, str]]:

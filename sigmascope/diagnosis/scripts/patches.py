@@ -115,16 +115,13 @@ def _changes(run: ScriptRun, findings: Sequence[Finding]) -> Iterator[tuple[str,
         first.setdefault(finding.name, finding)
     for name, finding in first.items():
         change = made[name](run, finding) if name in made else None
-        if change is not None and _is_python(change[2]):
-            yield name, change
-
-
-def _is_python(lines: Lines) -> bool:
-    try:
-        ast.parse("".join(lines))
-    except SyntaxError:
-        return False
-    return True
+        if change is None:
+            continue
+        try:
+            ast.parse("".join(change[2]))
+        except SyntaxError:  # what would be no Python any more is not told
+            continue
+        yield name, change
 
 
 def diff_of(change: Change) -> str:

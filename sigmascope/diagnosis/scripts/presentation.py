@@ -4,7 +4,6 @@ import ast
 import math
 import statistics
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from sigmascope.core.records import Finding
 from sigmascope.diagnosis.scripts import figures as figures
 from sigmascope.diagnosis.scripts.diagnosing import Attempt, ScriptDiagnosis, ends, learned
 from sigmascope.diagnosis.scripts.observing import Observation
-from sigmascope.diagnosis.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
+from sigmascope.diagnosis.scripts.seen import Line, ScriptRun
 from sigmascope.report.console import Code, Part, compact, measured, sparkline
 from sigmascope.report.findings import told
 from sigmascope.report.results import Screen, columns, form, grid, parts, row_columns, section
@@ -85,19 +84,34 @@ def _parts_of(run: ScriptRun) -> Iterator[StepPart]:
         if o.zeroed is not None:
             yield StepPart("zero_grad", o.zeroed, "gradients emptied")
     for m in run.modules:
-        if m.in_training + m.in_evaluation and m.parameters:
-            yield StepPart("model", m.place, f"{_model(m)}{among}")
+        calls = m.in_training + m.in_evaluation
+        if not calls or not m.parameters:
+            continue
+        inputs, outputs = (" and ".join(map(_shape, shapes)) for shapes in m.shapes)
+        mode = "training mode" if m.in_training >= m.in_evaluation else "evaluation mode"
+        frozen = f", {m.frozen:,} of them frozen" if m.frozen else ""
+        through = f", {inputs} → {outputs}" if outputs else ""
+        says = f"{m.kind} of {m.parameters:,} numbers{frozen}{through}, {mode}, {calls} x{among}"
+        yield StepPart("model", m.place, says)
     for (name, _, shapes, place), count in run.comparisons.most_common(3):
         both = " and ".join(map(_shape, shapes))
         yield StepPart("loss", place, f"{name} of {both}, {count} x{among}")
     for loss in run.losses.values():
-        yield StepPart("backward", loss.place, _loss(loss))
+        says = "no value was read"
+        if values := loss.values:
+            course_of = f"{sparkline(values, width=WIDE)}  {compact(values[0])}"
+            says = f"{course_of} → {compact(values[-1])}, {len(values)} x"
+        yield StepPart("backward", loss.place, says)
     for place, limit, _ in run.clipped[:1]:
         norms = [n for *_, n in run.clipped if math.isfinite(n)]
         usual = f", usually {compact(statistics.median(norms), digits=3)}" if norms else ""
         yield StepPart("clipping", place, f"norm to {limit:g}{usual}")
     for o in run.optimizers:
-        yield StepPart("step", o.place, _optimizer(o))
+        rate = f", rate {o.rates[0]:g}" if o.rates else ""
+        if o.rates and min(o.rates) != max(o.rates):
+            rate = f", rate {o.rates[0]:.3g} to {o.rates[-1]:.3g}"
+        moved = f", weights moved by {max(o.moved):.2g} of their size at most" if o.moved else ""
+        yield StepPart("step", o.place, f"{o.kind}{rate}, {o.steps} x{moved}")
     for (kind, place), count in run.scheduled.items():
         if place is not None and f"{kind}(" in place.text:
             continue  # the step that it makes when it is made
@@ -113,31 +127,6 @@ def _at(place: Line | None) -> str:
 
 def _shape(shape: Any) -> str:
     return "[" + ", ".join(map(str, shape)) + "]"
-
-
-def _model(m: Called) -> str:
-    inputs, outputs = (" and ".join(map(_shape, shapes)) for shapes in m.shapes)
-    calls = m.in_training + m.in_evaluation
-    mode = "training mode" if m.in_training >= m.in_evaluation else "evaluation mode"
-    frozen = f", {m.frozen:,} of them frozen" if m.frozen else ""
-    through = f", {inputs} → {outputs}" if outputs else ""
-    return f"{m.kind} of {m.parameters:,} numbers{frozen}{through}, {mode}, {calls} x"
-
-
-def _loss(loss: LossSeen) -> str:
-    if not loss.values:
-        return "no value was read"
-    ends_of = f"{compact(loss.values[0])} → {compact(loss.values[-1])}"
-    return f"{sparkline(loss.values, width=WIDE)}  {ends_of}, {len(loss.values)} x"
-
-
-def _optimizer(o: OptimizerSeen) -> str:
-    rate = ""
-    if o.rates:
-        same = min(o.rates) == max(o.rates)
-        rate = f", rate {o.rates[0]:g}" if same else f", rate {o.rates[0]:.3g} to {o.rates[-1]:.3g}"
-    moved = f", weights moved by {max(o.moved):.2g} of their size at most" if o.moved else ""
-    return f"{o.kind}{rate}, {o.steps} x{moved}"
 
 
 @parts.register
@@ -160,7 +149,14 @@ def _script(found: ScriptDiagnosis, screen: Screen) -> Iterator[Part]:
         yield from ("", Text(f"Lines to change ({name})", "bold"), Code(diff.rstrip("\n")))
     yield from section("What the script does in a step", _table(run))
     if found.attempts:
-        yield from section("The script again, with one thing changed", _attempts(found))
+        heads = ("loss as it is", "with it", "avoided")
+        table = grid("changed", *heads, "", right=heads, fold=True)
+        for a in found.attempts:
+            several = math.isfinite(a.avoided.low)
+            gain = measured(a.avoided) if several else compact(a.avoided.value, digits=3)
+            losses = (compact(side[0]) for side in (a.before, a.after))
+            table.add_row(Text(a.says), *losses, gain, Text(verdict(a), "dim"))
+        yield from section("The script again, with one thing changed", table)
     if left := left_out(found):
         yield from ("", Text(f"Not looked at: {printable('; '.join(left))}.", "dim"))
 
@@ -193,17 +189,6 @@ def _table(run: ScriptRun) -> Table:
     return table
 
 
-def _attempts(found: ScriptDiagnosis) -> Table:
-    heads = ("loss as it is", "with it", "avoided")
-    table = grid("changed", *heads, "", right=heads, fold=True)
-    for a in found.attempts:
-        several = math.isfinite(a.avoided.low)
-        gain = measured(a.avoided) if several else compact(a.avoided.value, digits=3)
-        losses = (compact(side[0]) for side in (a.before, a.after))
-        table.add_row(Text(a.says), *losses, gain, Text(verdict(a), "dim"))
-    return table
-
-
 def verdict(attempt: Attempt) -> str:
     """What an attempt came to, in a word."""
     several = math.isfinite(attempt.avoided.low)
@@ -227,6 +212,7 @@ def _observation(seen: Observation, screen: Screen) -> Iterator[Part]:
 def _script_form(found: ScriptDiagnosis) -> dict[str, Any]:
     run = found.run
     where = lambda place: None if place is None else {"file": place.file, "line": place.line}
+    numbers = lambda a, *names: {k: [strict(v) for v in getattr(a, k)] for k in names}
     return {
         "schema": "sigmascope/script/2",
         "script": encoded(found.script.target),
@@ -241,22 +227,21 @@ def _script_form(found: ScriptDiagnosis) -> dict[str, Any]:
             {"place": where(seen.place), "values": [strict(v) for v in seen.values]}
             for seen in run.losses.values()
         ],
-        "attempts": [_attempt_form(a) for a in found.attempts],
+        "attempts": [
+            {
+                "name": a.name,
+                "says": a.says,
+                **numbers(a, "before", "after"),
+                "first": strict(a.first),
+                **numbers(a, "values"),
+                "avoided": encoded(a.avoided),
+                "helps": a.helps,
+            }
+            for a in found.attempts
+        ],
         "diffs": dict(found.diffs),
         "unlooked": list(found.unlooked),
         "untried": list(found.untried),
-    }
-
-
-def _attempt_form(attempt: Attempt) -> dict[str, Any]:
-    plain = {f.name: getattr(attempt, f.name) for f in fields(attempt) if f.name != "avoided"}
-    numbers = {k: [strict(v) for v in w] for k, w in plain.items() if isinstance(w, tuple)}
-    return {
-        **plain,
-        **numbers,
-        "first": strict(attempt.first),
-        "avoided": encoded(attempt.avoided),
-        "helps": attempt.helps,
     }
 
 

@@ -155,24 +155,22 @@ class StepCall:
             found = args[0].clone()
             found[args[1]] = args[2]
         else:
-            found = self._computed(args, named)
+            assert self.function is not None
+            if self.name in INDEXED and any(t.device.type != "cpu" for t in tensors((args, named))):
+                require_within(self.function, args, named)
+            cast = self.cast and torch.autocast(self.cast[0], self.cast[1])
+            with cast or nullcontext():
+                try:
+                    found = self.function(*args, **named)
+                except RuntimeError:
+                    if self.name not in SHAPED:
+                        raise
+                    # sizes of another batch were written into it
+                    sizes = args[1] if isinstance(args[1], tuple | list) else args[1:]
+                    found = args[0].reshape(-1, *sizes[1:])
         for slot, value in zip(self.out, tensors(found), strict=True):
             held[slot] = value
         return found
-
-    def _computed(self, args: Any, named: Any) -> Any:
-        assert self.function is not None
-        if self.name in INDEXED and any(t.device.type != "cpu" for t in tensors((args, named))):
-            require_within(self.function, args, named)
-        cast = nullcontext() if self.cast is None else torch.autocast(self.cast[0], self.cast[1])
-        with cast:
-            if self.name not in SHAPED:
-                return self.function(*args, **named)
-            try:
-                return self.function(*args, **named)
-            except RuntimeError:  # sizes of another batch were written into it
-                sizes = args[1] if isinstance(args[1], tuple | list) else args[1:]
-                return args[0].reshape(-1, *sizes[1:])
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -440,21 +438,22 @@ class Recorder(TorchFunctionMode):
             return found
         with suppress(Exception):  # nothing that is heard may stop training
             if self.looking:
-                self._look(_name(func), args, found)
+                name = _name(func)
+                if name == "log_softmax":
+                    self.shares = self._place()
+                if name in CUTS and isinstance(args[0], Tensor) and args[0].grad_fn is not None:
+                    self._cut(name, args[0], found)
+                elif self.cuts and isinstance(found, Tensor) and not self._passes_by(name, args):
+                    self._derive(args, found)
             if not self.within:
                 named = kwargs or {}
                 if _name(func) in MADE and isinstance(found, Tensor) and "device" not in named:
                     named = {**named, "device": found.device}  # also where the default is another
-                self._hear(_Heard(func, None, args, named, found, _cast(found)))
+                device = found.device.type if isinstance(found, Tensor) else "cpu"
+                on = torch.is_autocast_enabled(device)
+                cast = (device, torch.get_autocast_dtype(device)) if on else None
+                self._hear(_Heard(func, None, args, named, found, cast))
         return found
-
-    def _look(self, name: str, args: Any, found: Any) -> None:
-        if name == "log_softmax":
-            self.shares = self._place()
-        if name in CUTS and isinstance(args[0], Tensor) and args[0].grad_fn is not None:
-            self._cut(name, args[0], found)
-        elif self.cuts and isinstance(found, Tensor) and not self._passes_by(name, args):
-            self._derive(args, found)
 
     def _passes_by(self, name: str, args: Any) -> bool:
         """Whether it is `b + (a - b).detach()`: the value of one, and the gradient of the other."""
@@ -676,12 +675,24 @@ class Recorder(TorchFunctionMode):
                 return
         if self._scores and isinstance(heard.out, Tensor):
             self._weigh(name, heard, heard.out)
-        if self._live and self.looking and name in ("sub", "subtract") and len(heard.args) > 1:
-            self._attach(heard.args[0], heard.args[1])
-        if self._live and self.looking and name == "add" and len(heard.args) > 1:
-            self._add(heard.args[0], heard.args[1], found[0])
-        if self._live and name in ELEMENTWISE and len(heard.args) > 1:
-            self._spread(name, heard.args[0], heard.args[1], found[0])
+        if not self._live or name not in ELEMENTWISE or len(heard.args) < 2:
+            return
+        a, b, out = *heard.args[:2], found[0]
+        grown = [isinstance(t, Tensor) and t.numel() > 1 for t in (a, b)]
+        if self.looking and name in ("sub", "subtract") and all(grown):
+            # a difference of an output and a sum, both with gradients, of the same weights
+            sums = [t.grad_fn in self._sums for t in (a, b)]
+            both = a.requires_grad and b.requires_grad and a.shape == b.shape
+            if both and sums.count(True) == 1 and weights_of(a) & weights_of(b):
+                self.attached["sub", self._place()] += 1
+        if self.looking and name == "add" and all(grown) and a.requires_grad != b.requires_grad:
+            self._sums.add(out.grad_fn)  # of data and of what the model gives, to look ahead
+        if all(grown):
+            # an output that is spread over targets of another rank, or they over it
+            alone = a.requires_grad != b.requires_grad and a.ndim != b.ndim
+            if alone and out.numel() > max(a.numel(), b.numel()):
+                mine, other = (a, b) if a.requires_grad else (b, a)
+                self.spreads[name, tuple(mine.shape), tuple(other.shape), self._place()] += 1
 
     def score(self, log_prob: Tensor) -> None:
         """What is computed next may be made of the logarithm of a probability, as policies are."""
@@ -708,29 +719,6 @@ class Recorder(TorchFunctionMode):
     def _turn(self, place: Any, down: bool) -> None:
         turned, of = self.turned.get(place, (0, 0))
         self.turned[place] = turned + down, of + 1
-
-    def _attach(self, a: Any, b: Any) -> None:
-        """A difference of an output and a sum, both with gradients, of the same weights."""
-        if not all(isinstance(t, Tensor) and t.requires_grad and t.numel() > 1 for t in (a, b)):
-            return
-        sums = [t.grad_fn in self._sums for t in (a, b)]
-        if a.shape == b.shape and sums.count(True) == 1 and weights_of(a) & weights_of(b):
-            self.attached["sub", self._place()] += 1
-
-    def _add(self, a: Any, b: Any, found: Tensor) -> None:
-        """A sum of data and of what the model gives, as targets are that look ahead."""
-        both = all(isinstance(t, Tensor) and t.numel() > 1 for t in (a, b))
-        if both and a.requires_grad != b.requires_grad:
-            self._sums.add(found.grad_fn)
-
-    def _spread(self, name: str, a: Any, b: Any, out: Tensor) -> None:
-        """An output that is spread over targets of another rank, and they over it."""
-        if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
-            return
-        alone = a.requires_grad != b.requires_grad and a.ndim != b.ndim
-        if alone and out.numel() > max(a.numel(), b.numel()) and min(a.numel(), b.numel()) > 1:
-            mine, other = (a, b) if a.requires_grad else (b, a)
-            self.spreads[name, tuple(mine.shape), tuple(other.shape), self._place()] += 1
 
     # --------------------------------------------------------------------------
     # A step of what was heard.
@@ -805,10 +793,20 @@ class _Slicing:
         if any(id(m) not in self.copies for m in modules):
             raise _Untold("a module that leads to it was not copied before the first step")
         inner = self._inner(order)
-        calls = [self._call(k, modules, k in inner) for k in order]
+        index, calls = {id(m): i for i, m in enumerate(modules)}, list[StepCall]()
+        for k in order:
+            heard, to_slot = self.heard[k], lambda t, k=k: Slot(self._slot(t, k))
+            slotted: list[Any] = [
+                mapped(part, to_slot) if any(True for _ in tensors(part)) else part
+                for part in (heard.args, dict(heard.named))
+            ]
+            made = (self.slots.setdefault((id(t), k), len(self.slots)) for t in tensors(heard.out))
+            root = None if heard.module is None else index[id(heard.module)]
+            args, named = slotted
+            one = StepCall(heard.function, root, args, named, (*made,), k in inner, heard.cast)
+            calls.append(one)
         copies = tuple(self.copies[id(m)][1] for m in modules)
         found = Step(tuple(calls), copies, self.consts, [self.batch], end, self.rows)
-        index = {id(m): i for i, m in enumerate(modules)}
         found.form = tuple(
             (c.name, index.get(id(self.heard[k].module)), c.out)
             for k, c in zip(order, calls, strict=True)
@@ -831,16 +829,6 @@ class _Slicing:
             return False
         return not t.requires_grad and t.ndim > 0 and len(t) == self.rows > 1
 
-    def _is_made(self, k: int) -> bool:
-        """Whether a call gave it of nothing, as `arange`, and not of Python's numbers."""
-        return k >= 0 and _name(self.heard[k].function) in OF_NOTHING and not self.heard[k].given
-
-    def _is_const(self, t: Tensor, k: int, *, drawn: bool) -> bool:
-        """Whether it is a parameter of no module, or a number that no batch has led to."""
-        if t.requires_grad:
-            return k < 0 and t.grad_fn is None
-        return k < 0 or drawn or not self.read[k]
-
     def _last(self, t: Tensor, before: int) -> int:
         """The last call before one that gave a tensor, which may have been written to; or -1."""
         calls = self.made.get(id(t), [])
@@ -853,10 +841,15 @@ class _Slicing:
         if (id(t), k) in self.slots:
             return self.slots[id(t), k]
         slot = self.slots[id(t), k] = len(self.slots)
-        drawn = k >= 0 and _name(self.heard[k].function) in DRAWN
-        if self._is_of_batch(t) and not self._is_made(k):
+        name = _name(self.heard[k].function) if k >= 0 else ""
+        drawn = name in DRAWN
+        # of nothing, as `arange` does, and not of Python's numbers
+        made = name in OF_NOTHING and not self.heard[k].given
+        # a parameter of no module, or a number that no batch has led to
+        leaf = t.requires_grad and k < 0 and t.grad_fn is None
+        if self._is_of_batch(t) and not made:
             self.batch[slot] = t.detach().clone()
-        elif self._is_const(t, k, drawn=drawn):
+        elif leaf or (not t.requires_grad and (k < 0 or drawn or not self.read[k])):
             self.consts[slot] = t.detach().clone()
         elif k < 0 or drawn:
             what = "is drawn at random" if drawn else "was computed out of hearing"
@@ -938,16 +931,6 @@ class _Slicing:
                     found.add(j)
                     left.append(j)
         return found
-
-    def _call(self, k: int, modules: Sequence[nn.Module], inner: bool) -> StepCall:
-        heard = self.heard[k]
-        to_slot = lambda t: Slot(self._slot(t, k))
-        args, named = (_with_slots(part, to_slot) for part in (heard.args, dict(heard.named)))
-        out = tuple(self.slots.setdefault((id(t), k), len(self.slots)) for t in tensors(heard.out))
-        root = None
-        if heard.module is not None:
-            root = next(i for i, m in enumerate(modules) if m is heard.module)
-        return StepCall(heard.function, root, args, named, out, inner, heard.cast)
 
     def _require_alike(self, step: Step, loss: Tensor) -> None:
         held: dict[int, Any] = {**self.values, **step.consts, **step.batches[0]}
@@ -1075,13 +1058,6 @@ def mark_of(x: Tensor) -> tuple[torch.Size, float]:
     return x.shape, float(first @ places)
 
 
-def _cast(found: Any) -> tuple[str, torch.dtype] | None:
-    """The automatic casting that is on where something was computed."""
-    device = found.device.type if isinstance(found, Tensor) else "cpu"
-    on = torch.is_autocast_enabled(device)
-    return (device, torch.get_autocast_dtype(device)) if on else None
-
-
 def _taken(heard: _Heard) -> tuple[list[Tensor], list[Tensor]]:
     """What a call was given: tensors, and those that say which numbers of them are taken."""
     name = _name(heard.function) if heard.function else ""
@@ -1098,10 +1074,6 @@ def _name(function: Any) -> str:
         word = getattr(getattr(function, "__self__", None), "__name__", word)
     bare = word.strip("_")
     return bare[1:] if word.startswith("__") and bare in ("rsub", "radd", "rmul", "rdiv") else bare
-
-
-def _with_slots(part: Any, to_slot: Callable[[Tensor], Slot]) -> Any:
-    return mapped(part, to_slot) if any(True for _ in tensors(part)) else part
 
 
 def _slots(part: Any) -> Iterator[int]:
@@ -1173,25 +1145,18 @@ def program_of_step(step: Step) -> Program:
     limit = max(1, SAMPLES // size) if not isinstance(targets, Tensor) else len(batches)
     parts = [(step.given(b), step.wanted(b)) for b in batches[:limit]]
     given, wanted = (together([*side]) for side in zip(*parts, strict=True))
-    if (place := _lengths(step)) is not None and not _runs(model, given):
-        model.forward = MethodType(partial(_longest_first, type(model).forward, place), model)
+    if step.single is not None and not step.single.named:
+        # which argument is a whole number for each sample, as its length
+        read = enumerate(first[slot] for slot in step.inputs)
+        place = next((k for k, t in read if t.dtype == torch.long and t.ndim == 1), None)
+        if place is not None:
+            try:
+                with still(model), torch.no_grad(), random_states():
+                    called(model, given)
+            except Refusal:
+                forward = partial(_longest_first, type(model).forward, place)
+                model.forward = MethodType(forward, model)
     return Program(model, (given, wanted), loss, batch_size=size)
-
-
-def _lengths(step: Step) -> int | None:
-    """Which argument is a whole number for each sample, as its length."""
-    if step.single is None or step.single.named:
-        return None
-    given = (step.batches[0][slot] for slot in step.inputs)
-    numbers = (k for k, t in enumerate(given) if t.dtype == torch.long and t.ndim == 1)
-    return next(numbers, None)
-
-
-def _runs(model: nn.Module, given: Any) -> bool:
-    with still(model), torch.no_grad(), random_states(), suppress(Refusal):
-        called(model, given)
-        return True
-    return False
 
 
 def _longest_first(forward: Any, place: int, module: nn.Module, *given: Tensor) -> Any:

@@ -1247,8 +1247,9 @@ def misread_losses(run: ScriptRun) -> Iterator[Finding]:
                 (f"Give `{name}` the output before the {squashed.lower()}.",),
             )
         out, targets = shapes
-        spread = out != targets and _spreads(out, targets)
-        if name in OF_VALUES and spread:
+        longest = max(len(out), len(targets))
+        both = ((1,) * (longest - len(s)) + s for s in (out, targets))
+        if name in OF_VALUES and any(a != b for a, b in zip(*both, strict=True)):
             yield SPREAD_SHAPES.finding(
                 _where(place),
                 "error",
@@ -1824,12 +1825,6 @@ def discriminator_won(run: ScriptRun) -> Iterator[Finding]:
             "the other one learns nothing of it.",
             ("Give the one that wins a lower rate or fewer steps.",),
         )
-
-
-def _spreads(out: tuple[int, ...], targets: tuple[int, ...]) -> bool:
-    longest = max(len(out), len(targets))
-    a, b = ((1,) * (longest - len(s)) + s for s in (out, targets))
-    return any(x != y for x, y in zip(a, b, strict=True))
 
 
 HAND_WRITTEN_BACKWARD = Kind(

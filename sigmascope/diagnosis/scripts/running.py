@@ -241,21 +241,15 @@ def _apart(job: Job, made: str) -> str:
             gone, status = os.waitpid(pid, os.WNOHANG)
             if gone:
                 _kill(pid, signal.SIGKILL)  # what it has started and left
-                return _ended(status, late=told)
+                if told or not os.WIFSIGNALED(status):
+                    return "late" if told else "done"
+                return f"signal {signal.Signals(os.WTERMSIG(status)).name}"
             if time.monotonic() > ends:
                 _kill(pid, signal.SIGKILL if told else signal.SIGINT)
                 told, ends = True, time.monotonic() + GRACE
             time.sleep(0.01)
     finally:
         signal.signal(signal.SIGTERM, previous)
-
-
-def _ended(status: int, *, late: bool) -> str:
-    if late:
-        return "late"
-    if os.WIFSIGNALED(status):
-        return f"signal {signal.Signals(os.WTERMSIG(status)).name}"
-    return "done"
 
 
 def _end_all(pid: int, *_: int | FrameType | None) -> None:
@@ -272,8 +266,13 @@ def _watched(job: Job, made: str) -> None:
     """Run a script under an observer, and write down what was seen."""
     if job.script.folder:
         os.chdir(job.script.folder)
-    if job.script.launched:
-        os.environ.update(_launched())
+    if job.script.launched:  # as `torchrun --nproc-per-node 1` does for its process
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        first = dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK"), "0")
+        alone = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"), "1")
+        os.environ.update(first | alone | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
@@ -289,16 +288,6 @@ def _watched(job: Job, made: str) -> None:
         outcome = _with_network(outcome, job.network)
     outcome.run.step = None
     _file(Path(made), outcome)
-
-
-def _launched() -> dict[str, str]:
-    """What `torchrun --nproc-per-node 1` has in the environment of its process."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    first = dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK"), "0")
-    alone = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"), "1")
-    return {**first, **alone, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
 def _file(path: Path, what: Any) -> None:
@@ -327,8 +316,15 @@ def run_here(job: Job) -> ScriptRun:
     except KeyboardInterrupt:
         watch.run.stopped = True
     except BaseException as error:  # noqa: BLE001 (theirs, whatever it is: told as theirs)
-        watch.run.error = (type(error).__name__, str(error), _theirs(error))
-        watch.run.crossed = "" if job.bare else _crossed(error)
+        # told without the lines of what starts, runs and watches the script
+        frames = traceback.extract_tb(error.__traceback__)
+        inside = [f for f in frames if f.filename != __file__ and "runpy" not in f.filename]
+        ours = [f for f in inside if f.filename.startswith(PACKAGE)]
+        theirs = [f for f in inside if not f.filename.startswith(PACKAGE)]
+        lines = traceback.format_list(theirs) + traceback.format_exception_only(error)
+        watch.run.error = (type(error).__name__, str(error), "".join(lines))
+        if ours and not job.bare:  # the last place of this package that it came through
+            watch.run.crossed = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
     return watch.run
 
 
@@ -339,51 +335,22 @@ def started(script: Script, source: str = "") -> None:
         script: With its arguments; its folder is not entered.
         source: In the place of what its file holds.
     """
-    before = sys.argv, sys.path[:]
+    argv, path, own = sys.argv, sys.path[:], sys.modules["__main__"]
     sys.argv = [script.target, *script.arguments]
     try:
         if script.is_file:
             sys.path.insert(0, str(Path(script.target).resolve().parent))
             if source:
-                _executed(script.target, source)
+                main = sys.modules["__main__"] = ModuleType("__main__")
+                main.__file__ = script.target
+                exec(compile(source, script.target, "exec"), main.__dict__)
             else:
                 runpy.run_path(script.target, run_name="__main__")
         else:
             sys.path.insert(0, str(Path.cwd()))
             runpy.run_module(script.target, run_name="__main__", alter_sys=True)
     finally:
-        sys.argv, sys.path[:] = before
-
-
-def _executed(target: str, source: str) -> None:
-    """Another text in the place of what a file holds, which is not touched."""
-    main, before = ModuleType("__main__"), sys.modules["__main__"]
-    main.__file__ = target
-    sys.modules["__main__"] = main
-    try:
-        exec(compile(source, target, "exec"), main.__dict__)
-    finally:
-        sys.modules["__main__"] = before
-
-
-def _inside(error: BaseException) -> list[traceback.FrameSummary]:
-    """Where an error came from, without what started the script."""
-    frames = traceback.extract_tb(error.__traceback__)
-    starts = lambda f: f.filename == __file__ or "runpy" in f.filename
-    return [f for f in frames if not starts(f)]
-
-
-def _theirs(error: BaseException) -> str:
-    """A traceback without the lines of what runs and watches the script."""
-    inside = [f for f in _inside(error) if not f.filename.startswith(PACKAGE)]
-    lines = traceback.format_list(inside) + traceback.format_exception_only(error)
-    return "".join(lines)
-
-
-def _crossed(error: BaseException) -> str:
-    """The last place of this package that an error came through; empty where there is none."""
-    own = [f for f in _inside(error) if f.filename.startswith(PACKAGE)]
-    return f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+        sys.argv, sys.path[:], sys.modules["__main__"] = argv, path, own
 
 
 @contextlib.contextmanager
