@@ -1,5 +1,7 @@
 """What losses are given, and what data are behind a second look: each number next to its limit."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 import torch
@@ -61,75 +63,77 @@ def test_scores_are_narrow_from_half_of_the_loss_of_equal_ones_on():
     assert narrow(1, 0.1) == {}
 
 
-@pytest.mark.parametrize(
-    ("weights", "counts", "told"),
-    [
-        ([1.0, 1.5], [10, 30], True),
-        ([1.0, 1.5 * (1 - 1e-6)], [10, 30], False),
-        ([1.0, 1.5], [10, 29], False),  # as many, more or less
-        ([1.5, 1.0], [10, 30], False),
-        ([1.0, 3.0, 2.0], [10, 40, 90], False),  # no order in it
-        ([0.1, 0.0, 0.9], [10, 0, 90], True),  # of a class that was not seen nothing is known
-    ],
+def seen(told, **what):
+    return pytest.param({"steps": 8, **what}, told, id=f"{what}"[:60])
+
+
+def called(told, **what):
+    return seen(told, modules=[Called("Net", HERE, **what)])
+
+
+def closed(told, unasked, asks):
+    options = {"max_iter": asks}
+    optimizer = OptimizerSeen("LBFGS", HERE, 1, looked=10, options=options, unasked=unasked)
+    return seen(told, steps=0, optimizers=[optimizer])
+
+
+def warmed(told, steps):
+    rates = {"rates": [0.1, 0.2], "planned": 1.0, "warm_up": (9, 10)}
+    optimizer = OptimizerSeen("SGD", None, 1, steps=steps, **rates)
+    return seen(told, steps=0, optimizers=[optimizer], backwards=1)
+
+
+TURNED, LAGS, SAME = "reversed-class-weights", "slow-statistics", "unchanged-inputs"
+LIMITS = (
+    seen(TURNED, weighted={HERE: ([1.0, 1.5], [10, 30])}),
+    seen("", weighted={HERE: ([1.0, 1.5 * (1 - 1e-6)], [10, 30])}),
+    seen("", weighted={HERE: ([1.0, 1.5], [10, 29])}),  # as many, more or less
+    seen("", weighted={HERE: ([1.5, 1.0], [10, 30])}),
+    seen("", weighted={HERE: ([1.0, 3.0, 2.0], [10, 40, 90])}),  # no order in it
+    seen(TURNED, weighted={HERE: ([0.1, 0.0, 0.9], [10, 0, 90])}),  # one was not seen
+    # pairs are none where others are nearer for sure
+    seen("unrelated-pairs", pairs={HERE: (8.1, 4, 2.9)}),
+    seen("", pairs={HERE: (7.9, 4, 2.9)}),
+    seen("", pairs={HERE: (8.1, 4, 3.1)}),
+    seen("unmoved-states", unmoved=(4, 4)),
+    seen("", unmoved=(3, 3)),
+    seen("", unmoved=(4, 5)),
+    called("", lagging=0.5),
+    called(LAGS, lagging=0.5 + 1e-6),
+    called(SAME, unchanged=0.25),
+    called("", unchanged=0.249),
+    called("", unchanged=1.0),
+    called("longer-than-trained", longest=4, asked_longest=6),
+    called("", longest=4, asked_longest=5),
+    closed("unrecomputed-closure", 9, 20),
+    closed("", 8, 20),
+    closed("", 9, 1),
+    seen("", steps=0, attached=Counter({("sub", HERE): 1})),
+    seen("attached-target", steps=0, attached=Counter({("sub", HERE): 2})),
+    warmed("", 7),
+    warmed("long-warm-up", 8),
 )
-def test_weights_are_turned_round_where_they_rise_with_the_number(weights, counts, told):
-    run = ScriptRun(steps=8, weighted={HERE: (weights, counts)})
-    assert [f.name for f in found_in(run)] == ["reversed-class-weights"] * told
 
 
-@pytest.mark.parametrize(("best", "told", "says"), [(8.1, 2.9, 1), (7.9, 2.9, 0), (8.1, 3.1, 0)])
-def test_pairs_are_none_where_others_are_nearer_for_sure(best, told, says):
-    run = ScriptRun(steps=8, pairs={HERE: (best, 4, told)})
-    assert [f.name for f in found_in(run)] == ["unrelated-pairs"] * says
-
-
-@pytest.mark.parametrize(("still", "of", "told"), [(4, 4, True), (3, 3, False), (4, 5, False)])
-def test_states_are_their_own_successors_in_all_steps_or_not(still, of, told):
-    run = ScriptRun(steps=8, unmoved=(still, of))
-    assert [f.name for f in found_in(run)] == ["unmoved-states"] * told
-
-
-@pytest.mark.parametrize(("left", "told"), [(0.5, False), (0.5 + 1e-6, True)])
-def test_statistics_lag_where_most_of_them_is_the_start(left, told):
-    run = ScriptRun(steps=8, modules=[Called("Net", HERE, lagging=left)])
-    assert [f.name for f in found_in(run)] == ["slow-statistics"] * told
-
-
-@pytest.mark.parametrize(("share", "told"), [(0.25, True), (0.249, False), (1.0, False)])
-def test_columns_that_come_out_as_they_were(share, told):
-    run = ScriptRun(steps=8, modules=[Called("Net", HERE, unchanged=share)])
-    assert [f.name for f in found_in(run)] == ["unchanged-inputs"] * told
-
-
-@pytest.mark.parametrize(("asked", "told"), [(6, True), (5, False)])
-def test_sequences_half_as_long_again(asked, told):
-    run = ScriptRun(steps=8, modules=[Called("Net", HERE, longest=4, asked_longest=asked)])
-    assert [f.name for f in found_in(run)] == ["longer-than-trained"] * told
+@pytest.mark.parametrize(("what", "told"), LIMITS)
+def test_what_is_counted_is_told_from_its_limit_on(what, told):
+    assert [f.name for f in found_in(ScriptRun(**what))] == [told] * bool(told)
 
 
 @pytest.mark.parametrize(
     ("zero", "numbers", "own", "severity"),
     [
-        (10, 10, False, "error"),
-        (9, 10, False, None),
-        (1, 10, True, "warning"),
-        (1, 11, True, "note"),
+        (10, 10, False, ["error"]),
+        (9, 10, False, []),
+        (1, 10, True, ["warning"]),
+        (1, 11, True, ["note"]),
     ],
 )
 def test_parameters_are_idle_where_all_or_both_factors_are(zero, numbers, own, severity):
     seen = OptimizerSeen("SGD", HERE, 1, looked=8, steps=8, rates=[0.1])
     seen.zero, seen.numbers, seen.zero_names, seen.zero_weights = zero, numbers, ("a",), own
     found = [f.severity for f in found_in(ScriptRun(optimizers=[seen], backwards=8))]
-    assert found == [severity] * (severity is not None)
-
-
-@pytest.mark.parametrize(
-    ("unasked", "asks", "told"), [(9, 20, True), (8, 20, False), (9, 1, False)]
-)
-def test_a_closure_is_to_compute_something_each_time(unasked, asks, told):
-    seen = OptimizerSeen("LBFGS", HERE, 1, looked=10, options={"max_iter": asks}, unasked=unasked)
-    run = ScriptRun(optimizers=[seen])
-    assert [f.name for f in found_in(run)] == ["unrecomputed-closure"] * told
+    assert found == severity
 
 
 def test_columns_are_compared_to_the_last_bit():

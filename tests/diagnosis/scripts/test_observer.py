@@ -5,6 +5,8 @@ import gc
 import random
 import time
 import warnings
+import weakref
+from textwrap import indent
 
 import pytest
 import torch
@@ -14,25 +16,29 @@ from torch.nn import functional as F
 
 from sigmascope.diagnosis.scripts.interventions import KeptGraph
 from sigmascope.diagnosis.scripts.observer import Observer, Stopped
-from tests.diagnosis.scripts.loops import DROPS, FAULTY, HEALTHY, SETUP, STEP, code
+from sigmascope.diagnosis.scripts.rules import found_in
+from tests.diagnosis.scripts.loops import AGAIN, DROPS, FAULTY, HEALTHY, LOADER, SETUP, STEP, code
 from tests.diagnosis.scripts.test_rules import run
 from tests.sampling import some
 
 
-def weights(text, *, watched):
-    names = {"__name__": "__main__"}
-    watching = Observer() if watched else contextlib.nullcontext()
+def watched(text, watching, **names):
+    """What is seen of a loop, and the names that it leaves behind."""
+    names |= {"__name__": "__main__"}
     with warnings.catch_warnings(), torch.random.fork_rng(), watching:
         warnings.simplefilter("ignore")
         exec(compile(text, "<loop>", "exec"), names)
-    return [p.detach().clone() for p in names["model"].parameters()]
+    return getattr(watching, "run", None), names
 
 
 @pytest.mark.parametrize("name", some([*HEALTHY, *(n for n in FAULTY if n != "other-parameters")]))
 def test_a_loop_is_the_same_to_the_last_bit(name):
     text = code(*{**HEALTHY, **FAULTY}[name])
-    pairs = zip(weights(text, watched=False), weights(text, watched=True), strict=True)
-    assert all(torch.equal(a, b) for a, b in pairs)
+    seen, own = (
+        watched(text, how)[1]["model"].parameters()
+        for how in (Observer(), contextlib.nullcontext())
+    )
+    assert all(map(torch.equal, seen, own))
 
 
 def test_nothing_of_torch_is_left_changed():
@@ -52,17 +58,12 @@ def test_nothing_of_torch_is_left_changed():
 
 
 def test_a_loop_is_stopped_at_the_boundary_of_a_step_and_its_blocks_are_left():
-    left = []
-    text = code().replace("for epoch in range(4):", "try:\n  for epoch in range(4):")
-    lines = text.splitlines()
-    at = next(i for i, line in enumerate(lines) if "for epoch" in line)
-    body = [f"  {line}" for line in lines[at + 1 :]]
-    text = "\n".join([*lines[: at + 1], *body, "finally:", "  left.append(True)"])
-    with pytest.raises(Stopped), Observer(steps=5) as watching:
-        exec(compile(text, "<loop>", "exec"), {"__name__": "__main__", "left": left})
-    assert watching.run.steps == 5
-    assert watching.run.stopped
-    assert left == [True]
+    left, watching = [], Observer(steps=5)
+    head, loop, body = code().partition("for epoch in range(4):")
+    text = f"{head}try:\n{indent(loop + body, '  ')}\nfinally:\n  left.append(True)"
+    with pytest.raises(Stopped):
+        watched(text, watching, left=left)
+    assert (watching.run.steps, watching.run.stopped, left) == (5, True, [True])
 
 
 def test_a_loop_is_stopped_at_the_first_step_behind_its_time():
@@ -97,14 +98,10 @@ def test_losses_are_those_that_the_script_has(changes):
     """Whatever a scaler makes of them."""
     text = code(*changes).replace("opt.zero_grad()", "opt.zero_grad(); losses.append(loss.item())")
     losses = []
-    with torch.random.fork_rng(), Observer() as watching:
-        exec(compile(text, "<loop>", "exec"), {"losses": losses})
-    assert watching.run.loss.values == losses
+    assert watched(text, Observer(), losses=losses)[0].loss.values == losses
 
 
 def test_models_and_tensors_of_the_script_are_not_held():
-    import weakref
-
     net = nn.Linear(3, 1)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     with Observer(recorded=True):
@@ -149,8 +146,6 @@ ACTIONS = {
 @given(order=st.permutations(["zero", "backward", "step"]), seed=st.integers(0, 3))
 def test_of_all_orders_those_that_train_are_told_from_those_that_do_not(order, seed):
     """An oracle that knows nothing of hooks: whether weights move, and by which gradients."""
-    from sigmascope.diagnosis.scripts.rules import found_in
-
     body = "".join(ACTIONS[a] for a in ("forward", *order))
     text = code().replace("manual_seed(0)", f"manual_seed({seed})")
     head, _, _ = text.partition("        loss = ")
@@ -168,8 +163,6 @@ def test_of_all_orders_those_that_train_are_told_from_those_that_do_not(order, s
 
 @given(every=st.integers(1, 5), skipped=st.booleans(), none=st.booleans())
 def test_accumulation_over_any_number_of_batches_is_no_mistake(every, skipped, none):
-    from sigmascope.diagnosis.scripts.rules import found_in
-
     body = "        nn.functional.cross_entropy(model(x), y).div(2).backward()\n        n += 1\n"
     body += f"        if n % {every} == 0:\n            opt.step()\n"
     body += "" if skipped else f"            opt.zero_grad(set_to_none={none})\n"
@@ -225,25 +218,18 @@ opt = torch.optim.SGD(model.parameters(), lr=0.5)
 
 def test_what_a_model_is_called_with_may_be_of_any_kind():
     """Nothing that is looked at stops what is watched."""
-    for first in ("x, rows", "x.to_sparse().to_dense(), rows"):
-        seen = run(code(("# setup", LISTED), ("model(x)", f"model({first})")))
-        assert seen.steps == 40
-    seen = run(
-        code(("# setup", LISTED.replace("x, more", "more, x")), ("model(x)", "model(rows, x)"))
-    )
-    assert seen.steps == 40
+    turned = LISTED.replace("x, more", "more, x")
+    dense = "x.to_sparse().to_dense(), rows"
+    for lines, args in ((LISTED, "x, rows"), (LISTED, dense), (turned, "rows, x")):
+        assert run(code((SETUP, lines), ("model(x)", f"model({args})"))).steps == 40
+
+
+MADE = f"import copy; model = copy.deepcopy(model); {AGAIN}\n"
 
 
 def test_optimizers_that_are_made_for_each_task_are_one():
-    text = code(("    for x, y in loader:\n", "    for x, y in loader:\n        " + MADE))
-    seen = run(text)
+    seen = run(code((LOADER, f"{LOADER}        {MADE}")))
     assert [o.steps for o in seen.optimizers] == [1, 1, 1, 40]
-
-
-MADE = (
-    "import copy; model = copy.deepcopy(model); "
-    + "opt = torch.optim.SGD(model.parameters(), lr=0.5)\n"
-)
 
 
 FIT = """
@@ -268,27 +254,23 @@ def made(width=16):
 
 
 @pytest.mark.parametrize(
-    ("lines", "steps"),
+    ("lines", "seconds", "steps", "repeated"),
     [
-        ("for width in (16, 32, 64): fit(made(width))", 32),
-        ("models = [made() for _ in range(3)]\nfor model in models: fit(model)", 32),
-        ("model = made()\nfor _ in range(3): fit(model)", 96),  # the same one goes on
-        ("fit(nn.Linear(8, 2)); fit(made())", 64),  # another kind of model
-        ("fit(nn.Linear(8, 2), 0); fit(made())", 32),
+        ("for width in (16, 32, 64): fit(made(width))", 60.0, 32, True),
+        ("models = [made() for _ in range(3)]\nfor model in models: fit(model)", 60.0, 32, True),
+        ("model = made()\nfor _ in range(3): fit(model)", 60.0, 96, False),  # the same one goes on
+        ("fit(nn.Linear(8, 2)); fit(made())", 60.0, 64, False),  # another kind of model
+        ("fit(nn.Linear(8, 2), 0); fit(made())", 60.0, 32, False),
+        ("for k in (16, 32): fit(made(k))", None, 64, False),  # who asks for no end has all of it
     ],
 )
-def test_of_models_that_are_trained_one_behind_another_the_first_is_looked_at(lines, steps):
-    watching = Observer(seconds=60.0)
-    with torch.random.fork_rng(), contextlib.suppress(Stopped), watching:
-        exec(compile(FIT + lines, "<loop>", "exec"), {"__name__": "__main__"})
-    assert watching.run.steps == steps
-    assert watching.run.repeated == ("for" in lines and steps == 32)
-
-
-def test_who_asks_for_no_end_has_all_of_a_sweep():
-    with torch.random.fork_rng(), Observer() as watching:
-        exec(compile(f"{FIT}\nfor k in (16, 32): fit(made(k))", "<loop>", "exec"), {})
-    assert (watching.run.steps, watching.run.repeated) == (64, False)
+def test_of_models_that_are_trained_one_behind_another_the_first_is_looked_at(
+    lines, seconds, steps, repeated
+):
+    watching = Observer(seconds=seconds)
+    with contextlib.suppress(Stopped):
+        watched(FIT + lines, watching)
+    assert (watching.run.steps, watching.run.repeated) == (steps, repeated)
 
 
 @pytest.mark.parametrize(("every", "heard"), [(33, 20), (1, 64 + 8 + 4 * (8 + 4))])
@@ -302,7 +284,5 @@ def test_models_that_are_asked_now_and_then_are_heard_and_those_of_each_step_by_
     text = text.replace("range(0, 256, 16)", "range(0, 10240, 16)").replace(
         "k : k + 16", "k % 256 : k % 256 + 16"
     )
-    with torch.random.fork_rng(), Observer(own=lambda file: file == "<loop>") as watching:
-        exec(compile(f"{text}\nfit(made(), 1)", "<loop>", "exec"), {})
-    assert watching.run.steps == 640
-    assert len(watching.run.rounds) == heard
+    seen, _ = watched(f"{text}\nfit(made(), 1)", Observer(own=lambda file: file == "<loop>"))
+    assert (seen.steps, len(seen.rounds)) == (640, heard)

@@ -1,5 +1,7 @@
 from collections import Counter
 
+import pytest
+
 from sigmascope import report
 from sigmascope.diagnosis.scripts.presentation import in_order, steps_of
 from sigmascope.diagnosis.scripts.seen import Line, LoaderSeen, LossSeen, OptimizerSeen, ScriptRun
@@ -41,26 +43,31 @@ def step(data, emptied, back, stepped):
     return ScriptRun(optimizers=[optimizer], losses={back: LossSeen(back)}, loaders=loaders)
 
 
-def test_a_step_is_told_in_the_order_of_its_lines(tmp_path):
-    behind = code((ZERO, ""), (STEP, STEP + ZERO))
-    words = ("in loader", "opt.zero_grad()", "loss.backward()", "opt.step()")
-    seen = step(*at(tmp_path, behind, *words))
-    assert in_order(seen)
-    assert [part.word for part in steps_of(seen)] == ["data", "backward", "step", "zero_grad"]
+WORDS = ("in loader", "opt.zero_grad()", "loss.backward()", "opt.step()")
+APART = """\
+def go():
+    loss.backward()
+    opt.step()
+for x in loader:
+    opt.zero_grad(); go()
+"""
 
 
-def test_lines_of_several_functions_are_told_in_the_usual_order(tmp_path):
-    apart = "def go():\n    loss.backward()\n    opt.step()\n"
-    apart += "for x in loader:\n    opt.zero_grad(); go()\n"
-    words = ("in loader", "opt.zero_grad()", "loss.backward()", "opt.step()")
-    places = at(tmp_path, apart, *words)
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        (code((ZERO, ""), (STEP, STEP + ZERO)), ["data", "backward", "step", "zero_grad"]),
+        (APART, ["data", "zero_grad", "backward", "step"]),  # of several functions, the usual one
+    ],
+)
+def test_a_step_is_told_in_the_order_of_its_lines_where_they_have_one(text, order, tmp_path):
+    places = at(tmp_path, text, *WORDS)
     seen = step(*places)
-    assert not in_order(seen)
-    assert [part.word for part in steps_of(seen)] == ["data", "zero_grad", "backward", "step"]
+    assert in_order(seen) == (text != APART)
+    assert [part.word for part in steps_of(seen)] == order
+    assert not in_order(step(Line("another.py", 1), *places[1:]))
     (tmp_path / "train.py").unlink()
     assert not in_order(seen)
-    elsewhere = [Line("another.py", 1), *places[1:]]
-    assert not in_order(step(*elsewhere))
 
 
 def test_the_step_that_a_scheduler_makes_when_it_is_made_is_none_of_a_step(tmp_path):
@@ -78,7 +85,5 @@ def test_schedulers_and_clipping_have_lines_of_their_own():
 
 
 def test_what_no_product_knows_is_still_refused():
-    import pytest
-
     with pytest.raises(TypeError, match="got a value of type ScriptRun"):
         report.text(run(code()))

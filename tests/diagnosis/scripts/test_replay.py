@@ -17,7 +17,7 @@ from sigmascope.diagnosis.scripts.observer import Observer, Stopped
 from sigmascope.diagnosis.scripts.replay import program_of_step
 from sigmascope.diagnosis.scripts.running import program_of_run
 from sigmascope.models.state import is_compiled
-from tests.diagnosis.scripts.loops import HEALTHY, LOADER, LOSS, SETUP, code
+from tests.diagnosis.scripts.loops import CRITIC, HEALTHY, LOADER, LOSS, SETUP, STEP, code
 from tests.diagnosis.scripts.test_rules import run
 
 MASKS = """\
@@ -179,21 +179,22 @@ KINDS = {
 }  # fmt: skip
 
 
-def trained(make, *, steps=4, rows=24, end=contextlib.nullcontext):
-    """A loop of some steps: what was seen, and its losses."""
+def trained(make, *, steps=4, rows=24, end=contextlib.nullcontext, watched=True):
+    """A loop of some steps: what was seen, its losses and its modules."""
+    watching = Observer(recorded=True) if watched else contextlib.nullcontext()
     with torch.random.fork_rng():
         torch.manual_seed(0)
         modules, loss_of = make()
         optimizer = torch.optim.SGD([p for m in modules for p in m.parameters()], lr=0.01)
         losses = []
-        with Observer(recorded=True) as watching, end():
+        with watching, end():
             for _ in range(steps):
                 loss = loss_of(torch.randn(rows, 8))
                 losses.append(loss.item())
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-    return watching.run, losses, modules
+    return watching.run if watched else None, losses, modules
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -214,23 +215,9 @@ def test_the_loss_is_computed_again_from_the_batch(name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_weights_are_the_same_to_the_last_bit(name):
-    _, seen, watched = trained(KINDS[name])
-
-    def blind(make):
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            modules, loss_of = make()
-            optimizer = torch.optim.SGD([p for m in modules for p in m.parameters()], lr=0.01)
-            losses = []
-            for _ in range(4):
-                loss = loss_of(torch.randn(24, 8))
-                losses.append(loss.item())
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-        return losses, modules
-
-    losses, modules = blind(KINDS[name])
+    (_, seen, watched), (_, losses, modules) = (
+        trained(KINDS[name], watched=watched) for watched in (True, False)
+    )
     assert losses == seen
     for a, b in zip(watched, modules, strict=True):
         assert all(map(torch.equal, a.parameters(), b.parameters()))
@@ -277,14 +264,6 @@ def test_a_mean_over_some_samples_is_not_joined_from_several_batches():
     assert len(apart) == 24
 
 
-def test_one_sample_at_a_time_is_no_batch():
-    net = nn.Linear(8, 1)
-    found, *_ = trained(lambda: ([net], lambda x: sum(net(row).square().sum() for row in x)))
-    assert found.step is None
-    with pytest.raises(Refusal, match="one sample at a time"):
-        program_of_run(found)
-
-
 @pytest.mark.parametrize(("largest", "steps"), [(97, 4), (96, 0)])
 def test_as_much_is_held_as_is_allowed(monkeypatch, largest, steps):
     # the output, its targets, their difference and its square, of 24 samples; and the loss
@@ -294,31 +273,31 @@ def test_as_much_is_held_as_is_allowed(monkeypatch, largest, steps):
     assert steps or "too much was held" in found.unheard
 
 
-def test_of_a_few_samples_nothing_is_told():
-    found, *_ = trained(KINDS["squares"], rows=3)
-    with pytest.raises(Refusal, match="12 samples in all"):
-        program_of_run(found)
-
-
 def test_a_batch_that_is_all_there_is_is_taken_once():
     net, whole = nn.Linear(8, 1), torch.randn(20, 8)
     found, *_ = trained(lambda: ([net], lambda _: (net(whole) - whole[:, :1]).square().mean()))
     assert len(program_of_run(found).data[0]) == 20
 
 
-def test_dropout_in_the_loss_is_told_as_a_limit():
-    net = nn.Linear(8, 1)
-    found, *_ = trained(lambda: ([net], lambda x: F.dropout(net(x), 0.5).square().mean()))
-    with pytest.raises(Refusal, match="drawn at random"):
-        program_of_run(found)
+NET = nn.Linear(8, 1)
+OTHER = "critic = nn.Linear(8, 1)\nother = torch.optim.Adam(critic.parameters())"
+LIMITS = {
+    "one sample at a time": lambda: trained(
+        lambda: ([NET], lambda x: sum(NET(row).square().sum() for row in x))
+    )[0],
+    "12 samples in all": lambda: trained(_squares, rows=3)[0],
+    "drawn at random": lambda: trained(
+        lambda: ([NET], lambda x: F.dropout(NET(x), 0.5).square().mean())
+    )[0],
+    "several optimizers": lambda: run(code((SETUP, OTHER), (STEP, STEP + CRITIC)), recorded=True),
+    "not heard": lambda: run(code()),  # nothing is recorded
+}
 
 
-def test_of_several_optimizers_none_tells_how_far_a_script_comes():
-    from tests.diagnosis.scripts.loops import CRITIC, SETUP, STEP
-
-    made = "critic = nn.Linear(8, 1)\nother = torch.optim.Adam(critic.parameters())"
-    with pytest.raises(Refusal, match="several optimizers"):
-        program_of_run(run(code((SETUP, made), (STEP, STEP + CRITIC)), recorded=True))
+@pytest.mark.parametrize("says", LIMITS)
+def test_what_is_no_program_is_told_as_a_limit(says):
+    with pytest.raises(Refusal, match=says):
+        program_of_run(LIMITS[says]())
 
 
 @pytest.mark.parametrize("leave", [None, Stopped, ValueError])

@@ -2,7 +2,6 @@
 
 import contextlib
 import warnings
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -157,35 +156,44 @@ MORE = (  # what another rule tells by the same name
 )
 
 
-def test_of_two_that_agree_and_of_which_one_is_moved_the_other_is_left_out():
-    changes = (
-        (SETUP, "other = nn.Linear(8, 2)"),
-        (LOSS, "nn.functional.mse_loss(model(x), other(x))"),
-    )
-    assert [f.name for f in found_in(run(code(*changes)))] == ["left-out-parameters"]
-
-
 TRAINED = f"nn.functional.cross_entropy(model(X), Y).backward(); opt.step()\n{FROZEN}"
-
-
-@pytest.mark.parametrize(
-    ("later", "told"), [("model.requires_grad_(True)", ["left-out-parameters"]), ("pass", [])]
-)
-def test_what_was_trained_before_is_left_out_where_it_is_frozen_no_more(later, told):
-    text = code((SETUP, TRAINED), (LOADER, f"{LATER}{later}\n{LOADER}"))
-    assert [f.name for f in found_in(run(text, steps=65))] == told
-
-
 KEPT = "    if epoch == 0: kept = {}\n    if epoch == 3: model.load_state_dict(kept)\n"
+SUM = " + (slope + model(x) @ torch.ones(2, 8) - x.sin()).square().mean()"
+H = "(h := model[:2](x))"
+VALUE = f"0 * model[2]({H}.detach()) + model[2](h + (h.round() - h).detach())"
+WHOLE = {  # all that is told, with changes, of how many steps
+    "of two that agree one is moved": (["left-out-parameters"], 40, (
+        (SETUP, "other = nn.Linear(8, 2)"), (LOSS, "nn.functional.mse_loss(model(x), other(x))"),
+    )),
+    "trained before, and frozen no more": (["left-out-parameters"], 65, (
+        (SETUP, TRAINED), (LOADER, f"{LATER}model.requires_grad_(True)\n{LOADER}"),
+    )),
+    "trained before": ([], 65, ((SETUP, TRAINED),)),
+    "kept by name alone": (["nothing-loaded"], 64, (
+        (LOADER, KEPT.format("model.state_dict()") + LOADER),
+    )),
+    "kept": ([], 64, (
+        (LOADER, KEPT.format("copy.deepcopy(model.state_dict())") + LOADER),
+        (SETUP, "import copy"),
+    )),
+    "a sum of data and a derivative is no target": (["cut-graph"], 40, (
+        ("loss = " + LOSS, SLOPE.format(", retain_graph=True", SUM)),
+    )),
+    "of two cuts on a line one is a value with the gradient of another": (["cut-graph"], 40, (
+        ("model(x)", VALUE),
+    )),
+    "a few steps show no habit": ([], 40, (
+        *FAULTY["gradients-not-zeroed"], ("range(4)", "range(1)"),
+        ("batch_size=16", "batch_size=64"),
+    )),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kept", "told"),
-    [("model.state_dict()", ["nothing-loaded"]), ("copy.deepcopy(model.state_dict())", [])],
-)
-def test_weights_that_are_kept_by_name_alone_are_told_when_they_are_loaded(kept, told):
-    text = code((LOADER, KEPT.format(kept) + LOADER), (SETUP, "import copy"))
-    assert [f.name for f in found_in(run(text, steps=64))] == told
+@pytest.mark.parametrize("name", WHOLE)
+def test_no_more_is_told_than_what_there_is(name):
+    told, steps, changes = WHOLE[name]
+    found = found_in(run(code(*changes), steps=steps))
+    assert [f.name for f in found] == told
 
 
 SCHEDULERS = (
@@ -211,26 +219,17 @@ def test_the_same_mistake_by_other_means_is_told_by_its_name(name, changes):
     assert name in [f.name for f in found_in(run(code(*changes)))][:1]
 
 
-def test_a_scaler_is_counted_in_the_steps_that_are_looked_at():
-    text = code(*FAULTY["scaled-gradients"], ("range(4)", "range(40)"))
-    seen = run(text, steps=600)
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("scaled-gradients", (*FAULTY["scaled-gradients"], ("range(4)", "range(40)"))),
+        ("repeated-batch", ((LOADER, FIRST.replace("16", "80")), (SETUP, STREAM))),
+    ],
+)
+def test_what_is_counted_is_told_of_the_steps_that_were_looked_at(name, changes):
+    seen = run(code(*changes), steps=600)
     assert seen.main.looked < 0.5 * seen.steps
-    assert "scaled-gradients" in [f.name for f in found_in(seen)]
-
-
-def test_a_batch_that_comes_again_is_told_of_the_steps_that_were_looked_at():
-    text = code((LOADER, FIRST.replace("16", "80")), (SETUP, STREAM))
-    seen = run(text, steps=400)
-    assert seen.main.looked < 0.5 * seen.steps
-    assert found_in(seen)[0].name == "repeated-batch"
-
-
-def test_a_sum_of_data_and_a_derivative_is_no_target():
-    text = SLOPE.format(
-        ", retain_graph=True", " + (slope + model(x) @ torch.ones(2, 8) - x.sin()).square().mean()"
-    )
-    found = [f.name for f in found_in(run(code(("loss = " + LOSS, text))))]
-    assert found == ["cut-graph"]
+    assert found_in(seen)[0].name == name
 
 
 LONG = ("range(4)", "range(20)")  # epochs, of which most are dozed through
@@ -323,30 +322,11 @@ def test_a_finding_leads_to_the_line_where_it_is():
     assert "zero_grad" in text.splitlines()[at - 1]
 
 
-@pytest.mark.parametrize(("count", "told"), [(1, []), (2, ["attached-target"])])
-def test_targets_that_follow_their_gradient_are_told_of_two_steps(count, told):
-    run = ScriptRun(attached=Counter({("sub", Line("a.py", 1)): count}))
-    assert [f.name for f in found_in(run)] == told
-
-
-@pytest.mark.parametrize(("steps", "told"), [(7, []), (8, ["long-warm-up"])])
-def test_a_warm_up_is_told_of_eight_steps(steps, told):
-    seen = OptimizerSeen(
-        "SGD", None, 1, steps=steps, rates=[0.1, 0.2], planned=1.0, warm_up=(9, 10)
-    )
-    assert [f.name for f in found_in(ScriptRun(optimizers=[seen], backwards=1))] == told
-
-
-def test_of_a_few_steps_nothing_is_said_that_is_a_habit():
-    text = code(*FAULTY["gradients-not-zeroed"]).replace("range(4)", "range(1)")
-    text = text.replace("batch_size=16", "batch_size=64")
-    assert found_in(run(text)) == ()
-
-
 BETWEEN = {  # how what a module gives is taken out of the graph on its way to another one
     "model[2](model[:2](x).detach() + 0 * model[:2](x))": "note",
     "model[2](torch.distributions.Normal(model[:2](x), 1.0).sample()) + 0 * model(x)": "warning",
     "model[2](torch.normal(model[:2](x), 1.0)) + 0 * model(x)": "warning",
+    VALUE: "note",
 }
 
 
@@ -419,13 +399,6 @@ def test_zeros_that_no_loss_has_led_to_are_no_slope_of_nothing():
     )
     found = [f.name for f in found_in(run(code((SETUP, made), (STEP, STEP + stepped))))]
     assert "idle-parameters" not in found
-
-
-def test_of_two_cuts_on_a_line_one_is_a_value_with_the_gradient_of_another():
-    h = "(h := model[:2](x))"
-    both = f"0 * model[2]({h}.detach()) + model[2](h + (h.round() - h).detach())"
-    found = found_in(run(code(("model(x)", both))))
-    assert [(f.name, f.severity) for f in found] == [("cut-graph", "note")]
 
 
 @pytest.mark.parametrize(("most", "drawn"), [(256, True), (255, False)])

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.scripts.interventions import ZeroGradients
 from sigmascope.diagnosis.scripts.running import Job, Runner, Script, program_of_run, run_here
-from tests.diagnosis.scripts.loops import AGAIN, LOSS, SETUP, code
+from tests.diagnosis.scripts.loops import AGAIN, LOSS, SETUP, STEP, ZERO, code
 from tests.diagnosis.scripts.test_rules import run
 
 
@@ -27,15 +26,13 @@ def job(tmp_path, text, *, name="train.py", **how):
     return Job(script, how.pop("steps", 12), how.pop("seconds", 20), output="/dev/null", **how)
 
 
-def test_a_script_is_run_for_its_first_steps(runner, tmp_path):
-    found = runner.run(job(tmp_path, code()))
-    assert (found.run.steps, found.run.stopped, found.run.error) == (12, True, None)
-    assert found.run.main.place.says.startswith("train.py:")
-
-
-def test_a_script_that_is_shorter_ends_by_itself(runner, tmp_path):
-    found = runner.run(job(tmp_path, code(("range(4)", "range(1)")), steps=100))
-    assert (found.run.steps, found.run.stopped) == (16, False)
+@pytest.mark.parametrize(("epochs", "most", "made"), [(4, 12, 12), (1, 100, 16)])
+def test_a_script_is_run_for_its_first_steps_or_ends_by_itself(
+    runner, tmp_path, epochs, most, made
+):
+    run = runner.run(job(tmp_path, code(("range(4)", f"range({epochs})")), steps=most)).run
+    assert (run.steps, run.stopped, run.error) == (made, made == most, None)
+    assert run.main.place.says.startswith("train.py:")
 
 
 def test_the_network_is_looked_at_where_there_is_time_for_it(runner, tmp_path):
@@ -46,12 +43,27 @@ def test_the_network_is_looked_at_where_there_is_time_for_it(runner, tmp_path):
     assert runner.run(job(tmp_path, text)).findings == ()
 
 
-def test_what_a_script_raises_is_its_own(runner, tmp_path):
-    text = code(("        opt.step()\n", "        opt.step()\n        {}['mine']\n"))
-    kind, says, trace = runner.run(job(tmp_path, text)).run.error
-    assert (kind, says) == ("KeyError", "'mine'")
-    assert "train.py" in trace
+OWN = code((STEP, f"{STEP}        {{}}['mine']\n"))
+KILLED = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "bare", "error"),
+    [
+        (OWN, False, ("KeyError", "'mine'")),
+        (OWN, True, ("KeyError", "'mine'")),
+        ("input()\n" + OWN, False, ("EOFError", "EOF when reading a line")),
+        (KILLED, False, ("killed", "signal SIGKILL")),
+    ],
+)
+def test_what_ends_a_script_is_its_own_and_leaves_the_runner_alive(
+    runner, tmp_path, text, bare, error
+):
+    *found, trace = runner.run(job(tmp_path, text, bare=bare)).run.error
+    assert tuple(found) == error
+    assert ("train.py" in trace) == (text != KILLED)
     assert "sigmascope" not in trace
+    assert runner.run(job(tmp_path, code())).run.steps == 12
 
 
 def test_arguments_and_folder_are_those_that_were_given(runner, tmp_path):
@@ -79,26 +91,14 @@ def test_finally_and_with_work_when_a_script_is_stopped(runner, tmp_path):
     assert (tmp_path / "closed").exists()
 
 
-def test_input_is_at_its_end(runner, tmp_path):
-    kind, _, _ = runner.run(job(tmp_path, "input()\n" + code())).run.error
-    assert kind == "EOFError"
-
-
 @pytest.mark.slow
 def test_a_script_that_hangs_is_ended(runner, tmp_path):
-    text = code(("        opt.step()\n", "        opt.step()\n        time.sleep(600)\n"))
-    text = f"import time\n{text}"
+    text = "import time\n" + code((STEP, f"{STEP}        time.sleep(600)\n"))
     start = time.monotonic()
     found = runner.run(job(tmp_path, text, seconds=1, start=1))
     assert found.late
     assert found.run.steps == 1
     assert time.monotonic() - start < 30
-
-
-def test_a_script_that_is_killed_leaves_the_runner_alive(runner, tmp_path):
-    text = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
-    assert runner.run(job(tmp_path, text)).run.error[:2] == ("killed", "signal SIGKILL")
-    assert runner.run(job(tmp_path, code())).run.steps == 12
 
 
 def test_what_a_script_starts_ends_with_it(runner, tmp_path):
@@ -117,7 +117,7 @@ def test_what_a_script_starts_ends_with_it(runner, tmp_path):
 
 
 def test_an_intervention_changes_what_it_is_meant_to(runner, tmp_path):
-    text = code(("        opt.zero_grad()\n", ""))
+    text = code((ZERO, ""))
     healthy = runner.run(job(tmp_path, code())).run
     cured = runner.run(job(tmp_path, text, intervention=ZeroGradients())).run
     faulty = runner.run(job(tmp_path, text)).run
@@ -138,19 +138,13 @@ def test_the_weights_of_a_program_are_those_before_the_first_step():
         assert torch.equal(program.model[0].weight, torch.nn.Linear(8, 16).weight)
 
 
-def test_what_cannot_be_read_is_told_as_a_limit():
-    with pytest.raises(Refusal, match="not heard"):
-        program_of_run(run(code()))  # nothing is recorded
-
-
 def test_in_this_process_arguments_and_paths_are_given_back(tmp_path):
     import sys
 
     before = list(sys.argv), list(sys.path)
     (tmp_path / "a.py").write_text(code())
     with torch.random.fork_rng():
-        found = run_here(Job(Script(str(tmp_path / "a.py"), ("x",)), 10, 20))
-    assert found.steps == 10
+        assert run_here(Job(Script(str(tmp_path / "a.py"), ("x",)), 10, 20)).steps == 10
     assert (list(sys.argv), list(sys.path)) == before
 
 
@@ -185,10 +179,3 @@ def test_another_text_is_run_in_the_place_of_a_file_that_stays_as_it_is(runner, 
     given = replace(job(tmp_path, beside), source=code(("range(4)", "range(1)")), steps=100)
     assert runner.run(given).run.steps == 16
     assert (tmp_path / "train.py").read_text() == beside
-
-
-def test_what_is_not_watched_raises_what_is_its_own(runner, tmp_path):
-    text = code(("        opt.step()\n", "        opt.step()\n        {}['mine']\n"))
-    for bare in (True, False):
-        error = runner.run(replace(job(tmp_path, text), bare=bare)).run.error
-        assert error[:2] == ("KeyError", "'mine'")
