@@ -248,6 +248,7 @@ def diagnose_script(
     script = Script(script) if isinstance(script, str) else script
     if script.is_file:
         require_file(Path(script.target), (".py",))
+        script = replace(script, target=str(Path(script.target).resolve()))
     if steps < FEW:
         raise Refusal(
             f"`steps` must be {FEW} or more, got {steps}: fewer show no habit. Ask for more."
@@ -256,8 +257,6 @@ def diagnose_script(
         raise Refusal(f"`seconds` must be above 0, got {seconds:g}. Allow about a minute.")
     if seeds not in T:
         raise Refusal(f"`seeds` must be 2 to 5, got {seeds}. Three are usual.")
-    if script.is_file:
-        script = replace(script, target=str(Path(script.target).resolve()))
     tell = progress or (lambda *_: None)
     started = time.monotonic()
     with Runner() as runner:
@@ -422,9 +421,8 @@ def _asked(
             unasked += () if plain else (OTHER_OPTIMIZER,)
             asked += [(k.name, made()) for k, made in GENERIC if k not in unasked]
         rates = run.main.rates if run.main else []
-        if (
-            rates and max(rates) > 1.5 * rates[0]
-        ):  # a rate that is warming up is low now, and is not meant to stay so
+        if rates and max(rates) > 1.5 * rates[0]:
+            # a rate that is warming up is low now, and is not meant to stay so
             asked = [(name, one) for name, one in asked if name != RATE_TOO_LOW.name]
     if any(one.name == NoDecay.name for _, one in asked):
         asked.append((HARMFUL_DECAY.name, DecayOfMatrices()))

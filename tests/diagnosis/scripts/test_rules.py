@@ -93,10 +93,15 @@ LATE = {  # what a second phase does, by the finding that tells it
 }  # fmt: skip
 
 
+LONG = ("range(4)", "range(20)")  # epochs, of which most are dozed through
+
+
 @pytest.mark.parametrize("name", LATE)
 def test_a_mistake_of_a_second_phase_is_told_where_a_run_goes_on_that_long(name):
+    """Also where it begins while one dozes."""
     seen = run(code(*LATE[name]), least=60.0)
-    assert name in [f.name for f in found_in(seen)]
+    long = run(code(*LATE[name], ("epoch == 2", "epoch == 11")).replace(*LONG), least=60.0)
+    assert all(name in [f.name for f in found_in(each)] for each in (seen, long))
     assert seen.steps == 64
     if "parameters" in name and "idle" not in name:  # the others' optimizers step less often
         assert seen.early is not None
@@ -161,6 +166,11 @@ KEPT = "    if epoch == 0: kept = {}\n    if epoch == 3: model.load_state_dict(k
 SUM = " + (slope + model(x) @ torch.ones(2, 8) - x.sin()).square().mean()"
 H = "(h := model[:2](x))"
 VALUE = f"0 * model[2]({H}.detach()) + model[2](h + (h.round() - h).detach())"
+NOISED = (  # which cuts nothing
+    "model[2](torch.distributions.Normal(model[:2](x), 1.0).rsample())",
+    "model[2](model[:2](x) + torch.randn(16))",
+    "model(x) + 0 * torch.randn(2)",
+)
 WHOLE = {  # all that is told, with changes, of how many steps
     "of two that agree one is moved": (["left-out-parameters"], 40, (
         (SETUP, "other = nn.Linear(8, 2)"), (LOSS, "nn.functional.mse_loss(model(x), other(x))"),
@@ -169,6 +179,7 @@ WHOLE = {  # all that is told, with changes, of how many steps
         (SETUP, TRAINED), (LOADER, f"{LATER}model.requires_grad_(True)\n{LOADER}"),
     )),
     "trained before": ([], 65, ((SETUP, TRAINED),)),
+    **{way: ([], 40, (("model(x)", way),)) for way in NOISED},
     "kept by name alone": (["nothing-loaded"], 64, (
         (LOADER, KEPT.format("model.state_dict()") + LOADER),
     )),
@@ -232,8 +243,6 @@ def test_what_is_counted_is_told_of_the_steps_that_were_looked_at(name, changes)
     assert found_in(seen)[0].name == name
 
 
-LONG = ("range(4)", "range(20)")  # epochs, of which most are dozed through
-AT = ("epoch == 2", "epoch == 11")
 OF_HABIT = (
     "gradients-not-zeroed",
     "zeroed-before-step",
@@ -290,12 +299,6 @@ def test_a_loss_of_a_second_phase_is_looked_at_as_the_first_is():
     assert "unshared-probabilities" in [f.name for f in found_in(seen)]
 
 
-@pytest.mark.parametrize("name", LATE)
-def test_what_begins_while_it_dozes_is_told_as_well(name):
-    seen = run(code(*LATE[name], AT).replace(*LONG), least=60.0)
-    assert name in [f.name for f in found_in(seen)]
-
-
 REFUSED = {  # what autograd refuses is told in its place
     "graph-used-twice": (
         ("# setup", "w, state = torch.ones(2, requires_grad=True), torch.ones(2)"),
@@ -334,18 +337,6 @@ BETWEEN = {  # how what a module gives is taken out of the graph on its way to a
 def test_a_cut_between_modules_is_told_though_all_receive_a_gradient(way):
     found = [f for f in found_in(run(code(("model(x)", way)))) if f.name == "cut-graph"]
     assert [f.severity for f in found] == [BETWEEN[way]]
-
-
-@pytest.mark.parametrize(
-    "way",
-    [
-        "model[2](torch.distributions.Normal(model[:2](x), 1.0).rsample())",
-        "model[2](model[:2](x) + torch.randn(16))",
-        "model(x) + 0 * torch.randn(2)",
-    ],
-)
-def test_noise_that_is_added_cuts_nothing(way):
-    assert found_in(run(code(("model(x)", way)))) == ()
 
 
 @pytest.mark.parametrize(
