@@ -115,15 +115,15 @@ def test_less_than_half_as_far_is_told_from_nearly_as_far():
 @pytest.mark.parametrize(
     ("later", "turned", "judged"),
     [
-        (0.1, {}, ["rate x 0.1", "rate x 10", "rate x 0.01", "rate x 100"]),
-        (0.15, {}, ["rate x 0.1", "rate x 10", "rate x 0.01", "rate x 100"]),
-        (0.16, {}, ["rate x 0.1", "rate x 0.01"]),  # one that warms up is not judged to be low
-        (0.1, {Line("a.py", 2): (0, 9)}, None),  # of a policy a loss does not tell how far it came
+        (0.25, {}, ["rate x 0.1", "rate x 10", "rate x 0.01", "rate x 100"]),
+        (0.375, {}, ["rate x 0.1", "rate x 10", "rate x 0.01", "rate x 100"]),
+        (0.376, {}, ["rate x 0.1", "rate x 0.01"]),  # one that warms up is not judged to be low
+        (0.25, {Line("a.py", 2): (0, 9)}, None),  # of a policy a loss does not tell how far it came
     ],
 )
 def test_rates_are_tried_where_the_loss_tells_how_far_a_script_came(later, turned, judged):
     place = Line("a.py", 1)
-    main = OptimizerSeen("SGD", None, 1, backward=place, steps=9, rates=[0.1, later])
+    main = OptimizerSeen("SGD", None, 1, backward=place, steps=9, rates=[0.25, later])
     losses = {place: LossSeen(place, [1.0] * 9)}
     run = ScriptRun(optimizers=[main], losses=losses, turned=turned)
     names = [one.name for _, one, _ in _asked(Outcome(run), (), set())]
@@ -339,6 +339,7 @@ JUDGED = (
     ([HELD], FREED, FELL, [(HELD.name, "note")]),
     ([HELD], FREED, STAYED, [(HELD.name, "warning")]),
     ([SLOW], FASTER[0], FELL, [(LOW, "warning")]),
+    ([SLOW], FASTER[1], FELL, [(LOW, "warning")]),
     ([SLOW], FASTER[1], STAYED, [(LOW, "error")]),
 )
 

@@ -161,6 +161,7 @@ def test_names_exceptions_and_files_never_act(browser, tmp_path, words):
     assert browser.get_log("browser") == []
     assert count(browser, "img, iframe, b, main script") == 0
     assert count(browser, "body > script") == 2
+    assert "\n" in text_of(browser, "#error pre")  # lines of a traceback stay lines
     body = text_of(browser, "main")
     for harmful in "\x1b\u202e\u2028\x07":
         assert harmful not in body

@@ -10,7 +10,7 @@ import torch
 
 from sigmascope.diagnosis.scripts.interventions import ZeroGradients
 from sigmascope.diagnosis.scripts.running import Job, Runner, Script, program_of_run, run_here
-from tests.diagnosis.scripts.loops import AGAIN, LOSS, SETUP, STEP, ZERO, code
+from tests.diagnosis.scripts.loops import AGAIN, BACK, LOSS, SETUP, STEP, ZERO, code
 from tests.diagnosis.scripts.test_rules import run
 
 
@@ -44,6 +44,7 @@ def test_the_network_is_looked_at_where_there_is_time_for_it(runner, tmp_path):
 
 
 OWN = code((STEP, f"{STEP}        {{}}['mine']\n"))
+NO_GRADIENT = "element 0 of tensors does not require grad and does not have a grad_fn"
 KILLED = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
 
 
@@ -52,6 +53,8 @@ KILLED = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
     [
         (OWN, False, ("KeyError", "'mine'")),
         (OWN, True, ("KeyError", "'mine'")),
+        # which comes through what watches, of which nothing is shown
+        (code((BACK, "        loss.detach().backward()\n")), False, ("RuntimeError", NO_GRADIENT)),
         ("input()\n" + OWN, False, ("EOFError", "EOF when reading a line")),
         (KILLED, False, ("killed", "signal SIGKILL")),
     ],
