@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, RandomSampler
 
-from sigmascope.diagnosis.scripts import interventions
+from sigmascope.diagnosis.scripts import interventions as made
 from sigmascope.diagnosis.scripts.observer import Observer
 from tests.diagnosis.scripts.loops import FAULTY, HEALTHY, code
 from tests.diagnosis.scripts.test_rules import run
@@ -16,7 +16,7 @@ WRITTEN = ((FAULTY, "hand-written-backward"), (HEALTHY, "backward of its own"))
 @pytest.mark.parametrize("batch_first", [True, False])
 @pytest.mark.parametrize("given", [(), (torch.zeros(1, 4, 3),)])
 def test_a_state_is_carried_from_batch_to_batch_of_one_size(batch_first, given):
-    net, change = nn.GRU(2, 3, batch_first=batch_first), interventions.CarriedState()
+    net, change = nn.GRU(2, 3, batch_first=batch_first), made.CarriedState()
     change.called(net, ())
     g = torch.Generator().manual_seed(0)
     one, two = torch.randn(2, *((4, 5, 2) if batch_first else (5, 4, 2)), generator=g)
@@ -37,7 +37,7 @@ def test_a_state_is_carried_from_batch_to_batch_of_one_size(batch_first, given):
 def test_layers_that_are_one_are_made_copies_and_train():
     block, once = nn.Linear(3, 3), nn.ReLU()
     model = nn.Sequential(block, once, block, once)
-    x, change = torch.randn(2, 3), interventions.ApartLayers()
+    x, change = torch.randn(2, 3), made.ApartLayers()
     before = model(x)
     change.called(model, ())
     assert torch.equal(model(x), before)
@@ -48,11 +48,11 @@ def test_layers_that_are_one_are_made_copies_and_train():
 
 
 def test_of_two_draws_at_a_place_the_second_is_the_first():
-    change = interventions.OneDraw(places=frozenset({"here"}))
+    change = made.OneDraw(places=frozenset({"here"}))
     a, b, c = (torch.tensor([k]) for k in range(3))
     given = [change.drawn(*pair) for pair in (("here", a), ("there", c), ("here", b), ("here", c))]
     assert [int(t) for t in given] == [0, 2, 0, 2]
-    both = interventions.OneDraw(places=frozenset({"here", "there"}))
+    both = made.OneDraw(places=frozenset({"here", "there"}))
     given = [both.drawn(*pair) for pair in (("here", a), ("here", b), ("there", c), ("there", a))]
     assert [int(t) for t in given] == [0, 1, 1, 0]
     assert int(both.drawn("there", torch.tensor([3, 4]))[0]) == 3  # of one shape alone
@@ -60,7 +60,7 @@ def test_of_two_draws_at_a_place_the_second_is_the_first():
 
 def test_edges_are_turned_round_and_nothing_else():
     edges, x = torch.tensor([[0, 1, 2], [3, 4, 5]]), torch.randn(2, 3)
-    given = interventions.ReversedEdges().called(nn.Linear(1, 1), (x, edges))
+    given = made.ReversedEdges().called(nn.Linear(1, 1), (x, edges))
     assert given[0] is x
     assert given[1].tolist() == [[3, 4, 5], [0, 1, 2]]
 
@@ -69,20 +69,16 @@ def test_edges_are_turned_round_and_nothing_else():
 def test_scores_are_made_as_sharp_as_is_usual_and_none_less(factor, size):
     a = torch.randn(4, 3, requires_grad=True)
     cosines = nn.functional.normalize(a) @ nn.functional.normalize(a).T
-    out, _ = interventions.SharperScores().given(
-        "cross_entropy", (cosines * factor, torch.arange(4))
-    )
+    out, _ = made.SharperScores().given("cross_entropy", (cosines * factor, torch.arange(4)))
     assert torch.allclose(out, cosines * size)
     plain = (a @ a.T, torch.arange(4))
-    assert interventions.SharperScores().given("cross_entropy", plain) == plain
+    assert made.SharperScores().given("cross_entropy", plain) == plain
 
 
 def test_a_term_weighs_more_beside_the_rest_and_steps_are_no_longer():
     w = nn.Parameter(torch.ones(2))
-    optimizer, change = (
-        torch.optim.SGD([w], 1.0),
-        interventions.HeavierTerm(term=("mse", "here"), factor=100.0),
-    )
+    optimizer = torch.optim.SGD([w], 1.0)
+    change = made.HeavierTerm(term=("mse", "here"), factor=100.0)
     term = w[0] * 1.0
     change.compared("mse", "here", term)
     change.compared("mse", "there", w[1] * 1.0)
@@ -95,15 +91,11 @@ def test_a_term_weighs_more_beside_the_rest_and_steps_are_no_longer():
 @pytest.mark.parametrize(
     ("name", "change", "cured"),
     [
-        ("left-out-parameters", interventions.AllParameters, lambda run: run.loss.values[-1] < 0.4),
-        ("dwindling-rate", interventions.HoldRate, lambda run: set(run.main.rates) == {0.5}),
-        ("clipped-steps", interventions.NoClipping, lambda run: run.loss.values[-1] < 0.4),
-        (
-            "evaluation-mode",
-            interventions.TrainingMode,
-            lambda run: run.modules[0].in_evaluation <= 1,
-        ),
-        ("long-warm-up", interventions.FullRate, lambda run: run.loss.values[-1] < 0.5),
+        ("left-out-parameters", made.AllParameters, lambda run: run.loss.values[-1] < 0.4),
+        ("dwindling-rate", made.HoldRate, lambda run: set(run.main.rates) == {0.5}),
+        ("clipped-steps", made.NoClipping, lambda run: run.loss.values[-1] < 0.4),
+        ("evaluation-mode", made.TrainingMode, lambda run: run.modules[0].in_evaluation <= 1),
+        ("long-warm-up", made.FullRate, lambda run: run.loss.values[-1] < 0.5),
     ],
 )
 def test_it_cures_what_it_is_meant_for(name, change, cured):
@@ -114,7 +106,7 @@ def test_it_cures_what_it_is_meant_for(name, change, cured):
 
 def test_a_function_with_a_backward_of_its_own_is_derived_by_autograd():
     wrong, right = (code(*loops[name]) for loops, name in WRITTEN)
-    own, derived = run(right), run(wrong, intervention=interventions.DerivedFunctions())
+    own, derived = run(right), run(wrong, intervention=made.DerivedFunctions())
     assert derived.loss.values == pytest.approx(own.loss.values, rel=1e-5)
     assert run(wrong).loss.values != pytest.approx(own.loss.values, rel=1e-3)
 
@@ -124,7 +116,7 @@ def test_long_gradients_are_clipped_and_short_ones_are_left():
     optimizer = torch.optim.SGD([p], lr=1.0)
     for size, left in ((5.0, 1.0), (0.25, 0.5)):
         p.grad = torch.full((4,), size)
-        interventions.Clipped().before_step(optimizer)
+        made.Clipped().before_step(optimizer)
         assert float(p.grad.norm()) == pytest.approx(left, rel=1e-4)
 
 
@@ -138,7 +130,7 @@ def test_long_gradients_are_clipped_and_short_ones_are_left():
 )
 def test_hidden_layers_are_normalised_and_the_last_is_not(first, last, shape, axes):
     net, x = nn.Sequential(first, last), torch.randn(shape, generator=torch.Generator())
-    change, raw = interventions.NormalisedLayers(), first(x)
+    change, raw = made.NormalisedLayers(), first(x)
     change.called(net, (x,))
     change.called(net, (x,))  # hooks are set once
     hidden = first(x)
@@ -151,22 +143,19 @@ def test_hidden_layers_are_normalised_and_the_last_is_not(first, last, shape, ax
 
 def test_what_a_script_detaches_stays_in_the_graph():
     text = code(*FAULTY["cut-graph"])
-    assert (
-        run(text, intervention=interventions.KeptGraph()).loss.values[-1]
-        < run(text).loss.values[-1]
-    )
+    assert run(text, intervention=made.KeptGraph()).loss.values[-1] < run(text).loss.values[-1]
 
 
 def test_decay_is_taken_away():
     optimizer = torch.optim.AdamW([nn.Parameter(torch.ones(2))], weight_decay=3.0)
-    interventions.NoDecay().before_step(optimizer)
+    made.NoDecay().before_step(optimizer)
     assert optimizer.param_groups[0]["weight_decay"] == 0.0
 
 
 def test_weights_are_drawn_anew_once_and_the_numbers_of_the_script_stay():
     net = nn.Linear(3, 3)
     nn.init.zeros_(net.weight)
-    change, state = interventions.Redrawn(), torch.random.get_rng_state()
+    change, state = made.Redrawn(), torch.random.get_rng_state()
     change.called(net, ())
     drawn = net.weight.clone()
     assert drawn.abs().min() > 0
@@ -180,7 +169,7 @@ def test_nothing_stays_frozen_but_what_takes_no_gradient():
     net = nn.Linear(2, 2)
     net.weight.requires_grad_(False)
     net.count = nn.Parameter(torch.ones(2, dtype=torch.long), requires_grad=False)
-    interventions.Unfrozen().called(net, ())
+    made.Unfrozen().called(net, ())
     assert (net.weight.requires_grad, net.count.requires_grad) == (True, False)
 
 
@@ -188,7 +177,7 @@ def test_a_loader_in_order_is_shuffled_and_others_stay():
     x = torch.arange(64)
     ordered, drawn = DataLoader(x, 8), DataLoader(x, 8, shuffle=True)
     for loader in (ordered, drawn):
-        interventions.Shuffled().iterated(loader)
+        made.Shuffled().iterated(loader)
     assert isinstance(drawn.sampler, RandomSampler)
     batches = torch.cat([*ordered])
     assert not torch.equal(batches, x)
@@ -197,13 +186,13 @@ def test_a_loader_in_order_is_shuffled_and_others_stay():
 
 def test_inputs_are_scaled_by_the_first_batch_and_constant_features_stay():
     x = torch.stack((torch.linspace(0, 1e4, 16), torch.ones(16)), 1)
-    (found,) = interventions.StandardisedInputs().called(nn.Identity(), (x,))
+    (found,) = made.StandardisedInputs().called(nn.Identity(), (x,))
     assert found[:, 0].std().item() == pytest.approx(1)
     assert found[:, 1].abs().max().item() == 0
 
 
 def test_inputs_are_standardised_too_where_a_model_is_asked_without_gradients():
-    one, model, x = interventions.StandardisedInputs(), nn.Linear(2, 1), 5 + 3 * torch.randn(64, 2)
+    one, model, x = made.StandardisedInputs(), nn.Linear(2, 1), 5 + 3 * torch.randn(64, 2)
     for other in (torch.arange(3), "text"):
         assert one.called(model, (other,)) is None  # what is no numbers is left alone
     assert one.asked(model, (x,)) is None  # nothing is known of them yet
@@ -217,7 +206,7 @@ def test_a_scheduler_whose_rate_is_held_can_be_asked_for_it():
     lines = "sched = torch.optim.lr_scheduler.LambdaLR(opt, lambda t: 0.5 ** t)"
     text = code(("# setup", lines), ("        opt.step()\n", "        opt.step(); sched.step()\n"))
     text += "rates = sched.get_last_lr()\n"
-    watching = Observer(own=lambda name: name == "<loop>", intervention=interventions.HoldRate())
+    watching = Observer(own=lambda name: name == "<loop>", intervention=made.HoldRate())
     space = {"__name__": "__main__"}
     with torch.random.fork_rng(), watching:
         exec(compile(text, "<loop>", "exec"), space)
@@ -227,7 +216,7 @@ def test_a_scheduler_whose_rate_is_held_can_be_asked_for_it():
 
 def stepped(kind, change=None, groups=lambda net: net.parameters(), *, lr=0.01, decay=0.1):
     """Weights after some steps of a network with a norm, biases and an embedding."""
-    change = change or interventions.Intervention()
+    change = change or made.Intervention()
     torch.manual_seed(0)
     net = nn.Sequential(nn.Embedding(9, 4), nn.LayerNorm(4), nn.Linear(4, 3))
     optimizer = kind(groups(net), lr=lr, weight_decay=decay)
@@ -251,7 +240,7 @@ def of_matrices(net):
 
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
 def test_matrices_alone_decay_as_with_groups_of_parameters(kind):
-    ours = stepped(kind, interventions.DecayOfMatrices())
+    ours = stepped(kind, made.DecayOfMatrices())
     torch.testing.assert_close(ours, stepped(kind, groups=of_matrices), rtol=1e-5, atol=1e-7)
     assert not torch.allclose(ours, stepped(kind), rtol=1e-4)
 
@@ -262,10 +251,10 @@ ADAM, ADAMW, SGD = torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD
 @pytest.mark.parametrize(
     ("kind", "change", "own", "how", "within"),
     [
-        (ADAM, interventions.DecoupledDecay(), ADAMW, {}, {}),
+        (ADAM, made.DecoupledDecay(), ADAMW, {}, {}),
         (
             SGD,
-            interventions.AdamSteps(),
+            made.AdamSteps(),
             ADAM,
             {"lr": 1e-3, "decay": 0.0},
             {"rtol": 1e-4, "atol": 1e-6},
@@ -277,8 +266,8 @@ def test_steps_are_those_of_another_optimizer(kind, change, own, how, within):
 
 
 def test_a_rate_is_changed_for_the_step_alone():
-    made = stepped(SGD, interventions.ScaledRate(factor=0.1), lr=0.5)
-    torch.testing.assert_close(made, stepped(SGD, lr=0.05))
+    ours = stepped(SGD, made.ScaledRate(factor=0.1), lr=0.5)
+    torch.testing.assert_close(ours, stepped(SGD, lr=0.05))
 
 
 @pytest.mark.parametrize("loss", ["mse_loss", "l1_loss"])
@@ -289,7 +278,7 @@ def test_targets_are_scaled_and_the_loss_is_told_in_its_own_unit(loss):
     function, net, change = (
         getattr(nn.functional, loss),
         nn.Linear(3, 1),
-        interventions.ScaledTargets(),
+        made.ScaledTargets(),
     )
     power = 2 if loss == "mse_loss" else 1
     scaled = function(net(x), (y - mean) / spread)
@@ -298,27 +287,24 @@ def test_targets_are_scaled_and_the_loss_is_told_in_its_own_unit(loss):
     own, ours = (torch.autograd.grad(value, net.weight)[0] for value in (scaled, told))
     torch.testing.assert_close(ours, own, rtol=1e-4, atol=1e-6)
     one = torch.ones(1, 1, requires_grad=True), torch.ones(1, 1)
-    assert interventions.ScaledTargets().given(loss, one) is one  # which has no spread
+    assert made.ScaledTargets().given(loss, one) is one  # which has no spread
     two = torch.ones(2, 1, requires_grad=True), torch.tensor([[1.0], [3.0]])
-    assert (
-        interventions.ScaledTargets().given(loss, two)[0].tolist()
-        == [[pytest.approx(2 + 2**0.5)]] * 2
-    )
+    assert made.ScaledTargets().given(loss, two)[0].tolist() == [[pytest.approx(2 + 2**0.5)]] * 2
     classes = net(x), torch.zeros(64, dtype=torch.long)
     assert change.given("cross_entropy", classes) is classes
 
 
 def test_outputs_are_compared_in_the_shape_of_their_targets():
     out, wanted = torch.ones(4, 1), torch.ones(4)
-    assert interventions.FittedShapes().given("mse_loss", (out, wanted))[0].shape == (4,)
+    assert made.FittedShapes().given("mse_loss", (out, wanted))[0].shape == (4,)
     fit = out, torch.ones(4, 1)
-    assert interventions.FittedShapes().given("mse_loss", fit) is fit
-    assert interventions.FittedShapes().given("mse_loss", (out, torch.ones(3)))[0] is out
+    assert made.FittedShapes().given("mse_loss", fit) is fit
+    assert made.FittedShapes().given("mse_loss", (out, torch.ones(3)))[0] is out
 
 
 def test_hidden_layers_of_one_width_are_skipped():
     net = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4)))
-    change, x = interventions.SkippedLayers(), torch.randn(5, 4)
+    change, x = made.SkippedLayers(), torch.randn(5, 4)
     change.called(net, (x,))
     change.called(net, (x,))
     hidden = torch.nn.functional.linear(x, net[0].weight, net[0].bias)
@@ -329,5 +315,5 @@ def test_hidden_layers_of_one_width_are_skipped():
 
 def test_dropout_of_most_is_made_light_and_other_is_left():
     net = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.95), nn.Dropout2d(0.5), nn.Dropout(0.2))
-    interventions.LightDropout().called(net, ())
+    made.LightDropout().called(net, ())
     assert [m.p for m in net[1:]] == [0.1, 0.1, 0.2]
