@@ -94,35 +94,7 @@ def _pair(
         return "Of a convolution, whose change is not the product of two matrices."
     if a.shape[0] != b.shape[1]:
         return f"Its matrices have shapes {a.shape} and {b.shape}, which have no product."
-    scaling = _scaling(layer, a.shape[0], settings)
-    if isinstance(scaling, str):
-        return scaling
-    inward = settings.get("fan_in_fan_out") is True
-    if turned or inward:
-        if not all(isinstance(t._decoder, Plain) for t in (a, b)):
-            return "Its matrices are packed and would have to be transposed."
-        a, b = _transposed(b), _transposed(a)
-    name, said = f"{layer}.weight" if layer else "weight", None if turned else inward
-    return Adapter(name, a, b, scaling, said, _shifted(settings))
-
-
-def _shifted(settings: Mapping[str, Any]) -> str:
-    """Why the product is not what training has added to the base; empty if it is."""
-    start = str(settings.get("init_lora_weights", ""))
-    if not start.lower().startswith(SHIFTS):
-        return ""
-    return (
-        f"adapter_config.json says `init_lora_weights={start[:40]}`, which changes the base as "
-        "well: merge it with PEFT, and compare what comes of that"
-    )
-
-
-def _transposed(tensor: Stored) -> Stored:
-    return replace(tensor, shape=tensor.shape[::-1], _decoder=Turned())
-
-
-def _scaling(layer: str, rank: int, settings: Mapping[str, Any]) -> float | str:
-    """Alpha over the rank, or over its root; or why it is not known."""
+    rank = a.shape[0]
     try:
         alpha = _of_layer(layer, settings.get("alpha_pattern"), settings.get("lora_alpha"))
         declared = _of_layer(layer, settings.get("rank_pattern"), settings.get("r"))
@@ -135,7 +107,25 @@ def _scaling(layer: str, rank: int, settings: Mapping[str, Any]) -> float | str:
         return f"It has rank {rank}, and adapter_config.json says otherwise: one is damaged."
     if not rank:
         return "It has rank 0."
-    return alpha / (sqrt(rank) if settings.get("use_rslora") is True else rank)
+    scaling = alpha / (sqrt(rank) if settings.get("use_rslora") is True else rank)
+    inward = settings.get("fan_in_fan_out") is True
+    if turned or inward:
+        if not all(isinstance(t._decoder, Plain) for t in (a, b)):
+            return "Its matrices are packed and would have to be transposed."
+        a, b = _transposed(b), _transposed(a)
+    # whether the product is what training has added to the base
+    start, shifted = str(settings.get("init_lora_weights", "")), ""
+    if start.lower().startswith(SHIFTS):
+        shifted = (
+            f"adapter_config.json says `init_lora_weights={start[:40]}`, which changes the base as "
+            "well: merge it with PEFT, and compare what comes of that"
+        )
+    name, said = f"{layer}.weight" if layer else "weight", None if turned else inward
+    return Adapter(name, a, b, scaling, said, shifted)
+
+
+def _transposed(tensor: Stored) -> Stored:
+    return replace(tensor, shape=tensor.shape[::-1], _decoder=Turned())
 
 
 def _of_layer(layer: str, patterns: Any, usual: Any) -> Any:

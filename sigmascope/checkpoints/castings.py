@@ -23,7 +23,20 @@ def misfits(state: dict[str, Tensor], own: dict[str, Tensor]) -> Iterator[str]:
             why = _unlike(value, own[name])
             if why:
                 yield f"`{name}` {why}"
-    yield from _torn(state, own)
+    # Names that are one tensor in the model (tied: they share memory) and several in the file, of
+    # which the last would win.
+    first: dict[tuple[object, ...], str] = {}
+    for name in state:
+        mine = own.get(name)
+        if mine is None or is_lazy(mine) or mine.is_meta or not mine.numel():
+            continue
+        place = (mine.data_ptr(), mine.shape, mine.stride())
+        other = first.setdefault(place, name)
+        if other != name and not torch.equal(state[other], state[name]):
+            yield (
+                f"`{other}` and `{name}` are one tensor in the model and differ in the file: untie "
+                "them in the model, or save them tied"
+            )
 
 
 def narrowed(state: dict[str, Tensor], own: dict[str, Tensor]) -> str:
@@ -67,56 +80,31 @@ def _unlike(value: Tensor, mine: Tensor) -> str:
         if bool(_wide(value).isinf().any()):
             return "has entries that are infinite: take an earlier checkpoint"
     if _continuous(mine.dtype) and _continuous(value.dtype):
-        return _rounded_away(value, mine)
+        if value.dtype == mine.dtype:
+            return ""
+        # what is lost beyond rounding: overflow, and weights too small for the model's precision
+        wide, cast = _wide(value), _wide(value.to(mine.dtype))
+        over = int((~cast.isfinite() & wide.isfinite()).sum())
+        there = wide[wide.isfinite()]
+        size = float(there.abs().max()) if there.numel() else 0.0
+        if over:
+            return (
+                f"is {kept} with {over} of {value.numel()} entries beyond {used} (the largest is "
+                f"{size:.3g}): load it into a model of {kept}"
+            )
+        if size == 0:
+            return ""
+        lost = float(((cast[wide.isfinite()] - there) / size).norm() / (there / size).norm())
+        if lost <= torch.finfo(mine.dtype).eps:
+            return ""
+        return (
+            f"is {kept}, and too small for {used}, which changes it by {lost:.1g} of its size: "
+            f"load it into a model of {kept}"
+        )
     back = value.to(mine.dtype).to(value.dtype)
     if torch.equal(back, value):
         return ""
     return f"is {kept}, the model's {used}, which cannot hold its values: convert it yourself"
-
-
-def _rounded_away(value: Tensor, mine: Tensor) -> str:
-    """What is lost beyond rounding: overflow, and weights too small for the model's precision."""
-    if value.dtype == mine.dtype:
-        return ""
-    wide, cast = _wide(value), _wide(value.to(mine.dtype))
-    kept, used = word(value.dtype), word(mine.dtype)
-    over = int((~cast.isfinite() & wide.isfinite()).sum())
-    if over:
-        largest = float(wide[wide.isfinite()].abs().max())
-        return (
-            f"is {kept} with {over} of {value.numel()} entries beyond {used} (the largest is "
-            f"{largest:.3g}): load it into a model of {kept}"
-        )
-    there = wide[wide.isfinite()]
-    size = float(there.abs().max()) if there.numel() else 0.0
-    if size == 0:
-        return ""
-    lost = float(((cast[wide.isfinite()] - there) / size).norm() / (there / size).norm())
-    if lost <= torch.finfo(mine.dtype).eps:
-        return ""
-    return (
-        f"is {kept}, and too small for {used}, which changes it by {lost:.1g} of its size: load "
-        f"it into a model of {kept}"
-    )
-
-
-def _torn(state: dict[str, Tensor], own: dict[str, Tensor]) -> Iterator[str]:
-    """Names that are one tensor in the model and several in the file, of which the last would win.
-
-    Tied weights are told by the memory that they share.
-    """
-    first: dict[tuple[object, ...], str] = {}
-    for name in state:
-        mine = own.get(name)
-        if mine is None or is_lazy(mine) or mine.is_meta or not mine.numel():
-            continue
-        place = (mine.data_ptr(), mine.shape, mine.stride())
-        other = first.setdefault(place, name)
-        if other != name and not torch.equal(state[other], state[name]):
-            yield (
-                f"`{other}` and `{name}` are one tensor in the model and differ in the file: untie "
-                "them in the model, or save them tied"
-            )
 
 
 def _continuous(dtype: torch.dtype) -> bool:

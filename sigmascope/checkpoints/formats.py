@@ -62,15 +62,6 @@ class Files(NamedTuple):
     documents: tuple[str, ...] = ()
 
 
-class Declarations(NamedTuple):
-    """What files declare together."""
-
-    tensors: list[Stored]
-    left_out: list[LeftOut]
-    config: Mapping[str, Any]
-    hash: str
-
-
 def open_checkpoint(
     source: str | os.PathLike[str] | nn.Module | Mapping[str, Any],
 ) -> Checkpoint:
@@ -247,46 +238,52 @@ def _files(name: str, folder: str, files: Files, *, alone: bool = False) -> Chec
     if is_file(beside):
         with suppress(*((Refusal,) if alone else ())):  # a damaged one does not keep a file shut
             config = read_json(beside)
-    found = _declared(files, config)
     documents = (*files.documents, *((beside,) if config else ()))
+    if files.kind.tensors is not None:  # each part stands for itself
+        parts = [files.kind.tensors(location) for location in files.locations]
+        tensors = tuple(t for found, _, _, _ in parts for t in found)
+        left = [t for _, odd, _, _ in parts for t in odd]
+        names = [t.name for t in (*tensors, *left)]
+        if len(set(names)) != len(names):
+            raise Refusal(
+                f"Parts of a split {files.kind.name} must have different tensors, got one twice."
+            )
+        config, hashes = parts[0][2], [said for _, _, _, said in parts]
+    else:  # all files together: the scales of a weight may be in the next one
+        assert files.kind.arrays is not None
+        arrays: dict[str, Array] = {}
+        left, hashes = [], []
+        every = _each(files.kind.arrays, files.locations)
+        for location, (found, odd, said) in zip(files.locations, every, strict=True):
+            both = [n for n in found if n in arrays]
+            if both:
+                raise Refusal(
+                    f"`{printable(name_of(location))}` holds {listed(map(shown, both))} once more: "
+                    "the files beside it are of other checkpoints; name one of them."
+                )
+            arrays |= found
+            left += odd
+            hashes.append(said)
+        there = {*arrays, *(entry.name for entry in left)}
+        lost = [n for n in files.where if n not in there]
+        left += [LeftOut(n, "The index names it, and it is not in its file.") for n in lost]
+        made, unread = assembled(arrays, config)
+        tensors = _bare(made)
+        left += unread
     count = len(files.locations)
     return Checkpoint(
         name,
         files.kind.name if count == 1 else f"{files.kind.name}, {count} shards",
-        tuple(found.tensors),
-        tuple(found.left_out),
-        found.config,
-        _fingerprint((*files.locations, *documents), found.hash),
+        tensors,
+        tuple(left),
+        config,
+        _fingerprint((*files.locations, *documents), digest(*hashes)),
     )
 
 
 def _fingerprint(locations: Iterable[str], header: str) -> str:
     parts = [part for location in locations for part in (name_of(location), stamp(location))]
     return digest(*parts, header)
-
-
-def _declared(files: Files, config: Mapping[str, Any]) -> Declarations:
-    """The tensors of all files together: the scales of a weight may be in the next one."""
-    if (read := files.kind.arrays) is None:
-        return _whole(files)
-    arrays: dict[str, Array] = {}
-    left, hashes = [], []
-    every = _each(read, files.locations)
-    for location, (found, odd, said) in zip(files.locations, every, strict=True):
-        both = [n for n in found if n in arrays]
-        if both:
-            raise Refusal(
-                f"`{printable(name_of(location))}` holds {listed(map(shown, both))} once more: the "
-                "files beside it are of other checkpoints; name one of them."
-            )
-        arrays |= found
-        left += odd
-        hashes.append(said)
-    there = {*arrays, *(entry.name for entry in left)}
-    lost = [n for n in files.where if n not in there]
-    left += [LeftOut(n, "The index names it, and it is not in its file.") for n in lost]
-    tensors, unread = assembled(arrays, config)
-    return Declarations([*_bare(tensors)], [*left, *unread], config, digest(*hashes))
 
 
 def _each(read: Callable[[str], T], locations: Sequence[str]) -> Iterator[T]:
@@ -298,20 +295,6 @@ def _each(read: Callable[[str], T], locations: Sequence[str]) -> Iterator[T]:
         yield from pool.map(
             lambda job: job[0].run(read, job[1]), [(copy_context(), at) for at in locations]
         )
-
-
-def _whole(files: Files) -> Declarations:
-    """The tensors of all parts, each of which stands for itself."""
-    assert files.kind.tensors is not None
-    parts = [files.kind.tensors(location) for location in files.locations]
-    tensors = [t for found, _, _, _ in parts for t in found]
-    left = [t for _, odd, _, _ in parts for t in odd]
-    names = [t.name for t in (*tensors, *left)]
-    if len(set(names)) != len(names):
-        raise Refusal(
-            f"Parts of a split {files.kind.name} must have different tensors, got one twice."
-        )
-    return Declarations(tensors, left, parts[0][2], digest(*(said for _, _, _, said in parts)))
 
 
 def _distributed(name: str, folder: str) -> Checkpoint:

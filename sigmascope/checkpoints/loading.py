@@ -41,8 +41,30 @@ def load_checkpoint(module: nn.Module, path: str | Path) -> str:
     path = Path(path)
     own = module.state_dict(keep_vars=True)
     if set(state) != set(own):
-        state, remark = _without_prefix(state, remark)
-    _require_same(state, own, path)
+        for prefix in PREFIXES * 2:  # one may stand within the other
+            if state and all(name.startswith(prefix) for name in state):
+                state = {name.removeprefix(prefix): value for name, value in state.items()}
+                remark += f" (without the prefix `{prefix}`)"
+    given = {_storage(own[name]) for name in state if name in own}
+    missing = [
+        n for n in own if n not in state and (is_lazy(own[n]) or _storage(own[n]) not in given)
+    ]
+    unexpected = [name for name in state if name not in own]
+    said = []
+    if missing:
+        said.append(f"it lacks {listed(missing)}")
+    if unexpected:
+        guess = nearest(unexpected[0], missing) if missing else ""
+        said.append(
+            f"the model has no {listed(unexpected)}{guess.rstrip('?').replace(' Did', ' - did')}"
+        )
+    said += [
+        f"`{name}` has shape {tuple(state[name].shape)}, the model's {tuple(value.shape)}"
+        for name, value in own.items()
+        if name in state and not is_lazy(value) and value.shape != state[name].shape
+    ][:3]
+    if said:
+        raise Refusal(f"`{path}` does not fit the model: {'; '.join(said)}.")
     said = [why for why, _ in zip(misfits(state, own), range(SHOWN), strict=False)]
     if said:
         raise Refusal(f"`{path}` does not fit the model: {'; '.join(said)}.")
@@ -98,38 +120,6 @@ def _state(given: str | Path) -> tuple[dict[str, Tensor], str]:
     remark = f" (its `{found.holder}`)" if found.holder else ""
     state = {n: a.mapped() if isinstance(a, InFile) else a.all() for n, a in found.arrays.items()}
     return state, remark
-
-
-def _without_prefix(state: dict[str, Tensor], remark: str) -> tuple[dict[str, Tensor], str]:
-    for prefix in PREFIXES * 2:  # one may stand within the other
-        if state and all(name.startswith(prefix) for name in state):
-            state = {name.removeprefix(prefix): value for name, value in state.items()}
-            remark += f" (without the prefix `{prefix}`)"
-    return state, remark
-
-
-def _require_same(state: dict[str, Tensor], own: dict[str, Tensor], path: Path) -> None:
-    """Refuse a state dict that lacks a name, has one too many, or another shape."""
-    given = {_storage(own[name]) for name in state if name in own}
-    missing = [
-        n for n in own if n not in state and (is_lazy(own[n]) or _storage(own[n]) not in given)
-    ]
-    unexpected = [name for name in state if name not in own]
-    said = []
-    if missing:
-        said.append(f"it lacks {listed(missing)}")
-    if unexpected:
-        guess = nearest(unexpected[0], missing) if missing else ""
-        said.append(
-            f"the model has no {listed(unexpected)}{guess.rstrip('?').replace(' Did', ' - did')}"
-        )
-    said += [
-        f"`{name}` has shape {tuple(state[name].shape)}, the model's {tuple(value.shape)}"
-        for name, value in own.items()
-        if name in state and not is_lazy(value) and value.shape != state[name].shape
-    ][:3]
-    if said:
-        raise Refusal(f"`{path}` does not fit the model: {'; '.join(said)}.")
 
 
 def _storage(tensor: Tensor) -> int:

@@ -84,7 +84,29 @@ def read_header(location: str) -> Header:
     data = read_bytes(location, 8, length)
     first, body = 8 + length, size - 8 - length
     arrays, left, spans = {}, [], []
-    for name, entry in _parsed(data, location).items():
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            seen = set()
+            twice = next(n for n, _ in pairs if n in seen or seen.add(n))
+            raise Refusal(
+                f"`{printable(location)}` declares `{shown(twice)}` twice: it is damaged."
+            )
+        return found
+
+    try:
+        header = json.loads(data, object_pairs_hook=once)
+    except Refusal:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise Refusal(
+            f"`{printable(location)}` is no .safetensors file: its header is not valid JSON "
+            f"({told(error)})."
+        ) from error
+    if not isinstance(header, dict):
+        raise Refusal(f"`{printable(location)}` is no .safetensors file: its header is no object.")
+    for name, entry in header.items():
         if name == "__metadata__":
             continue
         whose = f"`{shown(name)}` in `{printable(location)}`"
@@ -116,31 +138,6 @@ def read_header(location: str) -> Header:
         arrays[name] = InFile(location, first + start, dtype, shape)
     require_apart(spans, location)
     return Header(arrays, left, digest(data))
-
-
-def _parsed(data: bytes, location: str) -> dict[str, Any]:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
-            seen = set()
-            twice = next(n for n, _ in pairs if n in seen or seen.add(n))
-            raise Refusal(
-                f"`{printable(location)}` declares `{shown(twice)}` twice: it is damaged."
-            )
-        return found
-
-    try:
-        header = json.loads(data, object_pairs_hook=once)
-    except Refusal:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise Refusal(
-            f"`{printable(location)}` is no .safetensors file: its header is not valid JSON "
-            f"({told(error)})."
-        ) from error
-    if not isinstance(header, dict):
-        raise Refusal(f"`{printable(location)}` is no .safetensors file: its header is no object.")
-    return header
 
 
 FORMAT = FileFormat(

@@ -106,7 +106,13 @@ def main() -> None:
     at = [i for i, pair in enumerate(pairwise(words)) if pair in ours]
     words = [w if i not in at else f"{w}=-" for i, w in enumerate(words) if i - 1 not in at]
     try:
-        sys.exit(_run(words))
+        command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+        if command not in (*COMMANDS, *sum(UNDER.values(), ())):  # help or the version
+            command(*bound.args, **bound.kwargs)
+            sys.exit(HEALTHY)
+        with results_apart():
+            code = command(*bound.args, **bound.kwargs)
+        sys.exit(code)
     except cyclopts.CycloptsError as error:
         note(f"sigmascope: {_usage(error)}")
     except KeyboardInterrupt:
@@ -124,16 +130,6 @@ def main() -> None:
             named = " ".join(("sigmascope", *app.parse_commands(words)[0]))
             note(f"`{named} --help` shows how it is called, with examples.")
     sys.exit(MISUSED)
-
-
-def _run(words: list[str]) -> int:
-    """Run one command, with standard output for its results alone."""
-    command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
-    if command not in (*COMMANDS, *sum(UNDER.values(), ())):  # help or the version
-        command(*bound.args, **bound.kwargs)
-        return HEALTHY
-    with results_apart():
-        return command(*bound.args, **bound.kwargs)
 
 
 def _usage(error: cyclopts.CycloptsError) -> str:

@@ -1,16 +1,9 @@
 """`sigmascope balances`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sigmascope.cli.options import DEFAULT, Index, Source, open_named, task
 from sigmascope.cli.outputs import draw, finish, require_targets
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from sigmascope.models.samples import Batch
-    from sigmascope.theory.neuron_graph import Dag
 
 
 def balances(
@@ -47,33 +40,30 @@ def balances(
         plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
         strict: End with exit code 1 if a balance is broken by a wrong backward pass.
     """
-    from sigmascope.theory import le2022
+    from sigmascope.theory import le2022, neuron_graph
 
     require_targets(picture=tree, json=json, plot=plot, inputs=source.files)
     opened, data = open_named(model, source)
-    dag = None if tree is None else _neurons(opened.module, data.inputs, output)
+    dag = None
+    if tree is not None:
+        from torch import Tensor
+
+        from sigmascope.core import guard
+
+        if not isinstance(data.inputs, Tensor) or data.inputs.ndim != 2:
+            raise guard.Refusal(
+                "`--tree` needs a model that reads one vector a sample. Draw a network of dense "
+                "layers."
+            )
+        dag = neuron_graph.dag_of(opened.module, inputs=data.inputs.shape[1], output=output)
     found = le2022.conservation.conserved(opened.module, data.inputs, **task(data, source))
     failed = strict and bool(found.broken)
     code = finish(found, json=json, plot=plot, failed=failed, printed={"whole": whole})
     if tree is not None and dag is not None:
-        from sigmascope.theory import neuron_graph, presentation
+        from sigmascope.theory import presentation
 
         weights = dag.weights(dict(opened.module.named_parameters()))
         network = neuron_graph.tree_network(neuron_graph.unroll(dag), weights)
         features = tuple(f"x{i}" for i in range(len(dag.inputs) - dag.constant))
         draw(tree, presentation.tree_picture(network, names=(*features, "1")))
     return code
-
-
-def _neurons(module: "nn.Module", inputs: "Batch", output: int) -> "Dag":
-    """The neurons of a network that can be drawn."""
-    from torch import Tensor
-
-    from sigmascope import theory
-    from sigmascope.core import guard
-
-    if not isinstance(inputs, Tensor) or inputs.ndim != 2:
-        raise guard.Refusal(
-            "`--tree` needs a model that reads one vector a sample. Draw a network of dense layers."
-        )
-    return theory.neuron_graph.dag_of(module, inputs=inputs.shape[1], output=output)

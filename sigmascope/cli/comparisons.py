@@ -1,7 +1,7 @@
 """`sigmascope compare`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sigmascope.cli.options import (
     DEFAULT,
@@ -16,7 +16,7 @@ from sigmascope.cli.options import (
 from sigmascope.cli.outputs import finish, require_targets
 
 if TYPE_CHECKING:
-    from sigmascope.theory import Comparison
+    pass
 
 
 def compare(
@@ -71,7 +71,18 @@ def compare(
     if any(kinds := [store.is_run(file) for file in (before, after)]):
         judged = (model, learning_rate, loss_drop) != (None,) * 3 or source != DEFAULT
         if judged or not all(kinds):
-            raise guard.Refusal(_unlike((before, after), kinds))
+            if all(kinds):
+                raise guard.Refusal(
+                    "Two runs are compared by what is filed in them, and "
+                    f"{before} and {after} are run files: leave `--model`, the data and the "
+                    "learning rate out."
+                )
+            run, other = (before, after) if kinds[0] else (after, before)
+            what = "none" if other.exists() else "not there"
+            raise guard.Refusal(
+                f"Two run files or two checkpoints can be compared; {run} is a run file and "
+                f"{other} is {what}. Name another run, or two checkpoints."
+            )
         from sigmascope import watching
 
         with store.Run(before, write=False) as first, store.Run(after, write=False) as second:
@@ -86,41 +97,17 @@ def compare(
             )
         found = theory.compare(sources.read_checkpoint(before), sources.read_checkpoint(after))
     else:
+        from sigmascope import models
+
         judged = {"learning_rate": learning_rate, "loss_drop": loss_drop}
         training = {**judged, "momentum": momentum, "steps": steps}
-        found = _of_model(model, source, (before, after), training)
+        opened, data = open_named(model, source)
+        states = []
+        for file in (before, after):
+            twin = models.state.duplicate(opened.module)
+            sources.load_checkpoint(twin, file)
+            states.append(twin)
+        found = theory.compare(*states, batch=data.inputs, **task(data, source), **training)
     findings = theory.le2022.conservation.broken_balances(found.drifts)
     failed = strict and bool(findings)
     return finish(found, findings, json=json, plot=plot, failed=failed, printed={"whole": whole})
-
-
-def _unlike(files: tuple[Path, Path], kinds: list[bool]) -> str:
-    """Why run files cannot be compared so."""
-    if all(kinds):
-        return (
-            f"Two runs are compared by what is filed in them, and {files[0]} and {files[1]} are "
-            "run files: leave `--model`, the data and the learning rate out."
-        )
-    run, other = files if kinds[0] else files[::-1]
-    what = "none" if other.exists() else "not there"
-    return (
-        f"Two run files or two checkpoints can be compared; {run} is a run file and {other} is "
-        f"{what}. Name another run, or two checkpoints."
-    )
-
-
-def _of_model(
-    model: str,
-    source: Source,
-    files: tuple[Path, Path],
-    training: dict[str, Any],
-) -> "Comparison":
-    from sigmascope import models, sources, theory
-
-    opened, data = open_named(model, source)
-    states = []
-    for file in files:
-        twin = models.state.duplicate(opened.module)
-        sources.load_checkpoint(twin, file)
-        states.append(twin)
-    return theory.compare(*states, batch=data.inputs, **task(data, source), **training)

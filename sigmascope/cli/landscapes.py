@@ -23,8 +23,7 @@ from sigmascope.cli.outputs import finish, require_targets, wrote
 if TYPE_CHECKING:
     from torch import nn
 
-    from sigmascope.sources import Data
-    from sigmascope.theory.landscape import Bends, Surface
+    from sigmascope.theory.landscape import Surface
 
 RHOS = (0.0, 0.25, 0.5, 0.75, 1.0)
 Activation = Literal["relu", "leaky", "abs", "tanh", "gelu", "linear"]
@@ -119,7 +118,11 @@ def landscape(
             needs = f"`--{option}` needs `--curvature`"
             raise guard.Refusal(f"{needs}: say which, e.g. `--curvature hessian`.")
     opened, data = open_named(model, source)
-    name, loss = _loss(data, source, squared)
+    targets = None if squared else data.targets
+    name, loss = "", {"targets": None, "loss": None}
+    if targets is not None:
+        own = "mean squared error" if targets.is_floating_point() else "cross-entropy"
+        name, loss = source.loss or own, task(data, source)
     module = models.state.duplicate(opened.module).double() if double else opened.module
     of = {**loss, "batch_dim": source.batch_dim}
     on = lambda measure, *beside, **more: measure(module, *beside, data.inputs, **of, **more)
@@ -129,7 +132,11 @@ def landscape(
         rhos = tuple(rho or RHOS)
         found = on(theory.landscape.what_if, skip=skip, rhos=rhos, activation=activation)
     regions = theory.landscape.input_regions(module, data.inputs) if sights.regions else None
-    curved = _curved(on, source, sights)
+    curved = None
+    if sights.curvature is not None:
+        chosen = {"kind": sights.curvature, "layers": sights.layers}
+        chosen |= {"only": sights.only, "tolerance": sights.tolerance}
+        curved = on(theory.landscape.curvature, **chosen, generator=seeded(source.seed))
     scenery = presentation.Scenery(curved, _surface(on, module, source, sights), regions)
     code = finish(found[0], found[1:], json=json, plot=plot, scenery=scenery, loss=name)
     if html is not None:
@@ -145,26 +152,6 @@ def landscape(
         }
         wrote(presentation.landscape_page(found, html, scenery=scenery, loss=name, about=about))
     return code
-
-
-def _loss(data: "Data", source: Source, squared: bool) -> tuple[str, dict[str, Any]]:
-    """The loss's name, and it with its targets."""
-    targets = None if squared else data.targets
-    if targets is None:
-        return "", {"targets": None, "loss": None}
-    own = "mean squared error" if targets.is_floating_point() else "cross-entropy"
-    return source.loss or own, task(data, source)
-
-
-def _curved(on: Callable[..., Any], source: Source, sights: Sights) -> "Bends | None":
-    """Eigenvalues of all weights, or of those of some layers; `on` measures the model."""
-    from sigmascope import theory
-
-    if sights.curvature is None:
-        return None
-    chosen = {"kind": sights.curvature, "layers": sights.layers}
-    chosen |= {"only": sights.only, "tolerance": sights.tolerance}
-    return on(theory.landscape.curvature, **chosen, generator=seeded(source.seed))
 
 
 def _surface(

@@ -16,12 +16,10 @@ from sigmascope.cli.options import (
     task,
 )
 from sigmascope.cli.outputs import finish, progress_bar, refusing, require_targets
-from sigmascope.core.guard import Budget, memory
+from sigmascope.core.guard import memory
 
 if TYPE_CHECKING:
-    from sigmascope.diagnosis import Treatment
-    from sigmascope.diagnosis.remedies import Remedy
-    from sigmascope.sources import Data, Model
+    pass
 
 
 def remedy(
@@ -67,11 +65,29 @@ def remedy(
     require_targets(save=save, json=json, plot=plot, inputs=source.files)
     if save is not None and apply is None:
         raise guard.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
-    chosen, allowed = _named(apply), budget_of(budget)
+    if apply in (None, "best"):
+        chosen = tuple(kind() for kind in diagnosis.remedies.REMEDIES)
+    else:
+        with refusing():
+            chosen = (diagnosis.remedies.remedy(apply),)
+    allowed = budget_of(budget)
     opened, data = open_named(model, replace(source, samples=2 * source.samples))
     # what is measured on, and other data for the remedies to work with
     data, other = (data, data) if source.batch_dim != 0 else sources.halves(data)
-    treatments, declined = _tried(opened, (data, other), source, chosen, allowed)
+    with memory(source.memory), progress_bar() as progress:
+        treatments, declined = diagnosis.trial(
+            opened.module,
+            data.inputs,
+            remedies=chosen,
+            batches=other.inputs,
+            generator=seeded(source.seed),
+            progress=progress,
+            outputs=source.outputs,
+            batch_dim=source.batch_dim,
+            optimizer=family(source),
+            budget=allowed,
+            **task(data, source),
+        )
     if apply == "best" and treatments and not treatments[0].found_before:
         raise guard.Refusal(
             f"Nothing was found in `{model}` to cure: name the remedy, as in `--apply batch-norm`."
@@ -98,38 +114,3 @@ def remedy(
             )
         outputs.save(save, treatment.model.state_dict(), how=how)
     return code
-
-
-def _named(apply: str | None) -> "tuple[Remedy, ...]":
-    from sigmascope import diagnosis
-
-    if apply in (None, "best"):
-        return tuple(kind() for kind in diagnosis.remedies.REMEDIES)
-    with refusing():
-        return (diagnosis.remedies.remedy(apply),)
-
-
-def _tried(
-    opened: "Model",
-    halves: "tuple[Data, Data]",
-    source: Source,
-    chosen: "tuple[Remedy, ...]",
-    budget: Budget,
-) -> "tuple[list[Treatment], dict[str, str]]":
-    from sigmascope import diagnosis
-
-    data, other = halves
-    with memory(source.memory), progress_bar() as progress:
-        return diagnosis.trial(
-            opened.module,
-            data.inputs,
-            remedies=chosen,
-            batches=other.inputs,
-            generator=seeded(source.seed),
-            progress=progress,
-            outputs=source.outputs,
-            batch_dim=source.batch_dim,
-            optimizer=family(source),
-            budget=budget,
-            **task(data, source),
-        )

@@ -9,7 +9,7 @@ from sigmascope.cli.options import Workers
 from sigmascope.cli.outputs import FOUND, HEALTHY, note, progress_bar, show
 
 if TYPE_CHECKING:
-    from sigmascope_experiments import Figure
+    pass
 
 _OUTCOMES = {True: "holds", False: "FAILS", None: "NOT TESTED"}
 
@@ -54,8 +54,22 @@ def reproduce(
             listed.append(f"{one.name}  ({cost} on 2 cores)\n  {one.says}")
         show("\n\n".join(listed))
         return HEALTHY
+    chosen = experiments.FIGURES
+    if not everything:
+        from difflib import get_close_matches
+
+        from sigmascope.core import guard
+
+        by_name = {f.name: f for f in experiments.FIGURES}
+        if figure not in by_name:
+            close = get_close_matches(figure or "", list(by_name), n=1, cutoff=0.5)
+            hint = f" Did you mean `{close[0]}`?" if close else ""
+            raise guard.Refusal(
+                f"There is no figure `{figure}`; `sigmascope reproduce` lists them.{hint}"
+            )
+        chosen = (by_name[figure],)
     failed = False
-    for one in experiments.FIGURES if everything else (_named(figure or ""),):
+    for one in chosen:
         place = Path(f"{one.name}-quick" if quick else one.name)
         target = (out or Path("results")) / place if everything or out is None else out
         with progress_bar() as progress:
@@ -73,17 +87,3 @@ def reproduce(
         note(f"Wrote {target}")
         failed |= found.failed
     return FOUND if failed else HEALTHY
-
-
-def _named(name: str) -> "Figure":
-    from difflib import get_close_matches
-
-    import sigmascope_experiments as experiments
-    from sigmascope.core import guard
-
-    by_name = {f.name: f for f in experiments.FIGURES}
-    if name in by_name:
-        return by_name[name]
-    close = get_close_matches(name, list(by_name), n=1, cutoff=0.5)
-    hint = f" Did you mean `{close[0]}`?" if close else ""
-    raise guard.Refusal(f"There is no figure `{name}`; `sigmascope reproduce` lists them.{hint}")

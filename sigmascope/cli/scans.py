@@ -1,7 +1,7 @@
 """`sigmascope scan`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -24,8 +24,7 @@ from sigmascope.cli.outputs import (
 from sigmascope.core import guard
 
 if TYPE_CHECKING:
-    from sigmascope.core.records import Scan, ScanPlan
-    from sigmascope.integrations.processes import WorkerProcesses
+    from sigmascope.core.records import Scan
     from sigmascope.scanning.matrices import NameRule
 
 Effort = Literal["auto", "full", "leading"]
@@ -119,31 +118,6 @@ def scan(
         strict: End with exit code 1 if there is an error or a warning.
     """
     files = {"html": html, "json": json, "plot": plot, "lines": lines, "run": run}
-    _require_clear(checkpoints, against, plan, files)
-    read = tuple(Path(name) for name in (*checkpoints, against) if name and "://" not in name)
-    require_targets(inputs=(*read, what.rules), **files)
-    with guard.memory(how.memory), hired(how, wanted=not plan) as crew:
-        from sigmascope import scanning
-
-        asked = _asked(what, against)
-        plans = [scanning.plan(name, **asked, memory=guard.allowed()) for name in checkpoints]
-        if plan:
-            each = [replace(planned, workers=workers_for(planned, how)) for planned in plans]
-            return max(finish(planned, json=json) for planned in each)
-        require_run(run)
-        ends = [
-            _told(
-                _measured(name, planned, asked, how, run, lines, what, crew), files, whole, strict
-            )
-            for name, planned in zip(checkpoints, plans, strict=True)
-        ]
-    return max(ends)
-
-
-def _require_clear(
-    checkpoints: tuple[str, ...], against: str | None, plan: bool, files: Mapping[str, Any]
-) -> None:
-    """Refuse what has no one meaning before anything is opened."""
     if not checkpoints:
         raise guard.Refusal("Name a checkpoint to scan: a file, a folder or a URL.")
     given = [f"--{name}" for name, file in files.items() if file is not None]
@@ -157,36 +131,46 @@ def _require_clear(
         raise guard.Refusal("`--json -` and `--lines -` both want the output: name a file for one.")
     if plan and (odd := [name for name in given if name != "--json"]):
         raise guard.Refusal(f"`--plan` measures nothing, so there is no `{odd[0]}`: leave one out.")
+    read = tuple(Path(name) for name in (*checkpoints, against) if name and "://" not in name)
+    require_targets(inputs=(*read, what.rules), **files)
+    with guard.memory(how.memory), hired(how, wanted=not plan) as crew:
+        from sigmascope import scanning
 
-
-def _measured(
-    checkpoint: str,
-    planned: "ScanPlan",
-    asked: ScanOptions,
-    how: How,
-    run: Path | None,
-    lines: Path | None,
-    what: What,
-    crew: "WorkerProcesses | None",
-) -> "Scan":
-    from sigmascope import scanning
-
-    workers = workers_for(planned, how)
-    with ExitStack() as open_:
-        progress = open_.enter_context(progress_bar())
-        told = open_.enter_context(_lines(lines))
-        return scanning.scan(
-            checkpoint,
-            **asked,
-            run=run,
-            spectra=how.spectra,
-            memory=guard.allowed() // workers,
-            workers=workers,
-            mapper=mapper_of(workers, how, crew),
-            seed=what.seed,
-            told=told,
-            progress=progress,
-        )
+        if what.exact and what.leading:
+            raise guard.Refusal("`--exact` and `--leading` ask for opposites: give one of them.")
+        asked: ScanOptions = {
+            "only": what.only or (),
+            "skip": what.skip or (),
+            "quantities": what.quantities,
+            "effort": "full" if what.exact else "leading" if what.leading else "auto",
+            "heads": what.heads,
+            "grid": what.grid,
+            "rules": () if what.rules is None else scanning.read_rules(what.rules),
+            "against": against,
+        }
+        plans = [scanning.plan(name, **asked, memory=guard.allowed()) for name in checkpoints]
+        if plan:
+            each = [replace(planned, workers=workers_for(planned, how)) for planned in plans]
+            return max(finish(planned, json=json) for planned in each)
+        require_run(run)
+        ends = []
+        for name, planned in zip(checkpoints, plans, strict=True):
+            workers = workers_for(planned, how)
+            with progress_bar() as progress, _lines(lines) as told:
+                found = scanning.scan(
+                    name,
+                    **asked,
+                    run=run,
+                    spectra=how.spectra,
+                    memory=guard.allowed() // workers,
+                    workers=workers,
+                    mapper=mapper_of(workers, how, crew),
+                    seed=what.seed,
+                    told=told,
+                    progress=progress,
+                )
+            ends.append(_told(found, files, whole, strict))
+    return max(ends)
 
 
 def _told(found: "Scan", files: Mapping[str, Any], whole: bool, strict: bool) -> int:
@@ -212,24 +196,6 @@ def _told(found: "Scan", files: Mapping[str, Any], whole: bool, strict: bool) ->
         failed=failed,
         printed={"whole": whole},
     )
-
-
-def _asked(what: What, against: str | None) -> ScanOptions:
-    from sigmascope import scanning
-
-    if what.exact and what.leading:
-        raise guard.Refusal("`--exact` and `--leading` ask for opposites: give one of them.")
-    effort: Effort = "full" if what.exact else "leading" if what.leading else "auto"
-    return {
-        "only": what.only or (),
-        "skip": what.skip or (),
-        "quantities": what.quantities,
-        "effort": effort,
-        "heads": what.heads,
-        "grid": what.grid,
-        "rules": () if what.rules is None else scanning.read_rules(what.rules),
-        "against": against,
-    }
 
 
 @contextmanager

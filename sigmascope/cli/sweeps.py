@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from sigmascope.theory.bottleneck import DepthSweep
 
 SPREAD = 0.4  # of the targets: what the usual ridge is right for
 
@@ -91,23 +90,17 @@ def train(
         )
     code = finish(sweep, json=json, plot=plot)
     if picture is not None:
-        _draw_clearest(sweep, targets, picture)
+        from sigmascope.theory import presentation
+
+        best = sweep.clearest
+        if best is None or not best.coordinates:
+            note(f"No network fits, or none has two coordinates: {picture} is not written.")
+        else:
+            points = torch.tensor(best.coordinates, dtype=torch.float64)
+            title = f"coordinates at depth {best.depth}, ridge {best.ridge:g}"
+            colours = targets[: len(points)]
+            draw(picture, presentation.coordinates_picture(points, title=title, targets=colours))
     return code
-
-
-def _draw_clearest(sweep: "DepthSweep", targets: "Tensor", file: Path) -> None:
-    import torch
-
-    from sigmascope.theory import presentation
-
-    best = sweep.clearest
-    if best is None or not best.coordinates:
-        note(f"No network fits, or none has two coordinates: {file} is not written.")
-        return
-    points = torch.tensor(best.coordinates, dtype=torch.float64)
-    title = f"coordinates at depth {best.depth}, ridge {best.ridge:g}"
-    colours = targets[: len(points)]
-    draw(file, presentation.coordinates_picture(points, title=title, targets=colours))
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,8 @@ class ByValue:
         return hash((type(self), _values(self)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        held = _held(self)
+        record: Any = self  # every class that inherits is a dataclass
+        held = {f.name: getattr(self, f.name) for f in fields(record)}
         sealed = {n: dict(v) for n, v in held.items() if isinstance(v, MappingProxyType)}
         return _rebuilt, (type(self), held | sealed, tuple(sealed))
 
@@ -84,10 +85,6 @@ def _rebuilt(kind: type, held: dict[str, Any], sealed: tuple[str, ...]) -> Any:
     for name, value in held.items():
         object.__setattr__(made, name, MappingProxyType(value) if name in sealed else value)
     return made
-
-
-def _held(record: Any) -> dict[str, Any]:
-    return {f.name: getattr(record, f.name) for f in fields(record)}
 
 
 def _values(record: Any) -> tuple[Hashable, ...]:

@@ -58,7 +58,14 @@ class Reference:
 def references() -> tuple[Reference, ...]:
     """All that were measured."""
     with FILE.open(encoding="utf-8", newline="") as file:
-        return tuple(_read(row) for row in csv.DictReader(file))
+        found = []
+        for row in csv.DictReader(file):
+            stage: Stage = "start" if row["stage"] == STAGES[0] else "trained"
+            ends = (float(row[name]) for name in SHARES)
+            counts = (int(row["networks"]), int(row["readings"]))
+            words = row["quantity"], row["view"], row["form"]
+            found.append(Reference(*words, stage, *counts, *ends))
+    return tuple(found)
 
 
 def references_of(quantity: str, *, view: str = "", form: str | None = None) -> list[Reference]:
@@ -77,10 +84,3 @@ def references_of(quantity: str, *, view: str = "", form: str | None = None) -> 
         ),
         key=lambda r: (r.view, r.form, STAGES.index(r.stage)),
     )
-
-
-def _read(row: dict[str, str]) -> Reference:
-    stage: Stage = "start" if row["stage"] == STAGES[0] else "trained"
-    ends = (float(row[name]) for name in SHARES)
-    counts = (int(row["networks"]), int(row["readings"]))
-    return Reference(row["quantity"], row["view"], row["form"], stage, *counts, *ends)

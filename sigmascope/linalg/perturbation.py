@@ -161,7 +161,12 @@ def _matched(M: Tensor, a: _Frame, b: _Frame, low: float, high: float, halvings:
     A step over an avoided crossing looks like a crossing, so that whatever changes the order of the
     values is resolved as finely as can be.
     """
-    order, sure = _assignment(a, b)
+    # which value of `b` continues each of `a`, and whether there is no doubt
+    shared = (a.left.mT @ b.left).square() + (a.right.mT @ b.right).square()
+    shared = shared @ b.near().to(shared)
+    _, best = scipy.optimize.linear_sum_assignment(-shared.numpy())
+    order = torch.as_tensor(best)
+    sure = bool((shared[torch.arange(len(order)), order] > 2 * OVERLAP).all())
     found = b.ordered(order)
     same_order = bool((found.sigma[a.sigma.argsort()].diff() >= -GAP * b.sigma.max()).all())
     if (sure and same_order) or halvings == 0 or low == high:
@@ -169,15 +174,6 @@ def _matched(M: Tensor, a: _Frame, b: _Frame, low: float, high: float, halvings:
     middle = low + (high - low) * 0.4812  # not the half, where symmetric matrices like to cross
     between = _matched(M, a, _Frame.of(M, middle), low, middle, halvings - 1)
     return _matched(M, between, b, middle, high, halvings - 1)
-
-
-def _assignment(a: _Frame, b: _Frame) -> tuple[Tensor, bool]:
-    """Which value of `b` continues each of `a`, and whether there is no doubt."""
-    shared = (a.left.mT @ b.left).square() + (a.right.mT @ b.right).square()
-    shared = shared @ b.near().to(shared)
-    _, found = scipy.optimize.linear_sum_assignment(-shared.numpy())
-    order = torch.as_tensor(found)
-    return order, bool((shared[torch.arange(len(order)), order] > 2 * OVERLAP).all())
 
 
 def _svd(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:

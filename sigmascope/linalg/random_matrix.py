@@ -613,7 +613,13 @@ def _found(
         rest = signs.without(start) if start else signs
         if start and not s.complete:
             left = Left(s, min(start, MOST), rest.energy * SUMMED)
-        found, excess = _against(s, left, rest, start)
+        # how many values stick out, and by how much random signs exceed Gaussians; the first
+        # `start` do, and are not among the entries that have the signs
+        excess = rest.excess
+        found = _peeled(s, left, excess, start)
+        if found[0] > start and float(s.sigma[start]) < CLEAR * found[2]:
+            excess = max(excess, rest.sure_excess())  # noise may look like this: ask more
+            found = _peeled(s, left, excess, start)
         del rest  # as large as the matrix: the next is made without it
         if found[0] == start or (excess == 1 and left.sharp(found[0])):
             break
@@ -621,21 +627,6 @@ def _found(
         if start >= enough:  # what follows counts these as well
             break
     return left, found, excess
-
-
-def _against(
-    s: Spectrum, left: Left, signs: RandomSigns, start: int
-) -> tuple[tuple[int, float, float], float]:
-    """How many values stick out, and by how much random signs exceed Gaussians.
-
-    The first `start` values do, and are not among the entries that have the signs.
-    """
-    excess = signs.excess
-    found = _peeled(s, left, excess, start)
-    if found[0] > start and float(s.sigma[start]) < CLEAR * found[2]:
-        excess = max(excess, signs.sure_excess())  # noise may look like this: ask more
-        found = _peeled(s, left, excess, start)
-    return found, excess
 
 
 def _surely(s: Spectrum, left: Left, excess: float, start: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sigmascope.core import products
 from sigmascope.core.guard import Refusal, door
-from sigmascope.core.quantities import EVERY, Quantity, quantities
+from sigmascope.core.quantities import EVERY, quantities
 from sigmascope.core.records import SPEAKS, Kind, Rule, Shown
 from sigmascope.core.references import references_of
 
@@ -117,7 +117,24 @@ def _every() -> Iterator[Explanation]:
             ("what to do", " ".join(alarm.remedies)),
             ("source", alarm.source),
         )
-    yield from map(_quantity, quantities().values())
+    for q in quantities().values():
+        usual = "; ".join(
+            f"{STAGES[r.stage]} {r.p05:.3g} to {r.p95:.3g}, median {r.median:.3g}"
+            + (f" ({r.form})" if r.form else "")
+            + f", in {r.networks} networks"
+            for r in references_of(q.name)
+        )
+        yield _made(
+            q.name,
+            "quantity",
+            ("is", q.says),
+            ("formula", q.symbol),
+            ("values", q.range + (f", in {q.unit}" if q.unit else "")),
+            ("read in", ", ".join(q.views)),
+            ("healthy", q.healthy),
+            ("usual", usual and f"{usual} (nine in ten layers of networks that train)"),
+            ("source", q.source),
+        )
     for remedy in _declared(products.REMEDIES, "REMEDIES"):
         yield _made(
             remedy.name,
@@ -136,7 +153,16 @@ def _every() -> Iterator[Explanation]:
             ("for", _names(change.cures)),
             ("try it", "sigmascope diagnose PROGRAM, which trains a copy that is changed so"),
         )
-    yield from map(_theorem, _declared(products.THEOREMS, "THEOREMS"))
+    for theorem in _declared(products.THEOREMS, "THEOREMS"):
+        words = (inspect.getdoc(theorem) or "").partition("\nAttributes:")[0].strip()
+        yield _made(
+            theorem.name,
+            "theorem",
+            ("states", theorem.statement),
+            ("in words", " ".join(words.split())),
+            ("check it", f"sigmascope check MODEL --theorem {theorem.name}"),
+            ("source", theorem.source),
+        )
 
 
 def _declared(names: tuple[str, ...], what: str) -> tuple[Any, ...]:
@@ -174,36 +200,4 @@ def _finding(kind: Kind, of: str, rules: tuple[Rule, ...], kinds: tuple[Kind, ..
         ("may bring", _names(kind.brings)),
         ("cured by", ", ".join(dict.fromkeys(able))),
         ("source", kind.source),
-    )
-
-
-def _quantity(q: Quantity) -> Explanation:
-    usual = "; ".join(
-        f"{STAGES[r.stage]} {r.p05:.3g} to {r.p95:.3g}, median {r.median:.3g}"
-        + (f" ({r.form})" if r.form else "")
-        + f", in {r.networks} networks"
-        for r in references_of(q.name)
-    )
-    return _made(
-        q.name,
-        "quantity",
-        ("is", q.says),
-        ("formula", q.symbol),
-        ("values", q.range + (f", in {q.unit}" if q.unit else "")),
-        ("read in", ", ".join(q.views)),
-        ("healthy", q.healthy),
-        ("usual", usual and f"{usual} (nine in ten layers of networks that train)"),
-        ("source", q.source),
-    )
-
-
-def _theorem(theorem: Any) -> Explanation:
-    words = (inspect.getdoc(theorem) or "").partition("\nAttributes:")[0].strip()
-    return _made(
-        theorem.name,
-        "theorem",
-        ("states", theorem.statement),
-        ("in words", " ".join(words.split())),
-        ("check it", f"sigmascope check MODEL --theorem {theorem.name}"),
-        ("source", theorem.source),
     )

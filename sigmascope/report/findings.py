@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.core.guard import printable
-from sigmascope.core.records import Fact, Finding, Reading, Skipped
+from sigmascope.core.records import Finding, Skipped
 from sigmascope.report.console import Part, measured, risk
 from sigmascope.report.results import Screen, parts
 
@@ -103,24 +103,20 @@ def _finding(finding: Finding, _: Screen) -> Iterator[Part]:
     if finding.remedies:
         grid.add_row("do", Text("\n".join(map(printable, finding.remedies))))
     if finding.evidence or finding.facts:
-        grid.add_row("evidence", Text("\n".join(_evidence(finding.evidence, finding.facts))))
+        lines = [f"{printable(f.site)}: {f.quantity} {printable(f.word)}" for f in finding.facts]
+        shown = finding.evidence[:_EVIDENCE]
+        for r in shown:
+            apart = f", {printable(r.form)}:" if r.view in APART and r.form else ""
+            lines.append(f"{printable(r.site)}: {r.quantity}{apart} {measured(r.estimate)}")
+        if len(finding.evidence) > _EVIDENCE:
+            lines.append(f"and {len(finding.evidence) - _EVIDENCE} more")
+        if any(r.estimate.risk for r in shown):
+            lines.append(risk(max((r.estimate for r in shown), key=lambda e: e.risk)))
+        grid.add_row("evidence", Text("\n".join(lines)))
     grid.add_row("source", Text(printable(finding.source)))
     if finding.follows:  # from what is not shown, or it would be under its cause
         grid.add_row("follows", Text(f"from {printable(finding.follows)}"))
     yield Padding(grid, (0, 0, 0, 2))
-
-
-def _evidence(readings: tuple[Reading, ...], facts: tuple[Fact, ...]) -> Iterator[str]:
-    for f in facts:
-        yield f"{printable(f.site)}: {f.quantity} {printable(f.word)}"
-    shown = readings[:_EVIDENCE]
-    for r in shown:
-        apart = f", {printable(r.form)}:" if r.view in APART and r.form else ""
-        yield f"{printable(r.site)}: {r.quantity}{apart} {measured(r.estimate)}"
-    if len(readings) > _EVIDENCE:
-        yield f"and {len(readings) - _EVIDENCE} more"
-    if any(r.estimate.risk for r in shown):
-        yield risk(max((r.estimate for r in shown), key=lambda e: e.risk))
 
 
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\.?\w)")  # none within a name

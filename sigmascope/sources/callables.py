@@ -233,14 +233,10 @@ def _line(error: BaseException) -> str:
         file = Path(frame.f_code.co_filename)
         if file.is_file() and file.parent != Path(__file__).parent:
             theirs = f" ({file.name}, line {number})"
-            own = own if _installed(file) else theirs
+            packaged = {"site-packages", "dist-packages"} & set(file.parts)
+            if not packaged and not file.is_relative_to(sysconfig.get_path("stdlib")):
+                own = theirs
     return own or theirs
-
-
-def _installed(file: Path) -> bool:
-    library = sysconfig.get_path("stdlib")
-    packages = {"site-packages", "dist-packages"} & set(file.parts)
-    return bool(packages) or file.is_relative_to(library)
 
 
 @contextmanager

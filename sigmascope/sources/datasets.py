@@ -130,11 +130,23 @@ def cifar10(
     except (pa.ArrowException, OSError, KeyError) as error:
         raise Refusal(f"`{path}` is damaged or has no columns `img` and `label`.") from error
     rows = choose(len(labels), labels, samples=samples, generator=generator)
-    pixels = torch.stack([_decoded(images, int(row), path) for row in rows])
+    try:
+        from PIL import Image
+    except ImportError as missing:
+        raise Refusal(
+            "Decoding CIFAR-10 needs pillow: pip install 'sigmascope[parquet]'."
+        ) from missing
+    pixels = []
+    for row in rows.tolist():
+        try:
+            image = Image.open(BytesIO(images[row].as_py()["bytes"])).convert("RGB")
+        except (OSError, TypeError, KeyError) as error:
+            raise Refusal(f"Image {row} of `{path}` is damaged: fetch the file again.") from error
+        pixels.append(torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1).float().div(255))
     name = described(
         f"cifar10 ({split})", len(rows), len(labels), balanced=True, generator=generator
     )
-    return pixels, labels[rows], name
+    return torch.stack(pixels), labels[rows], name
 
 
 def _folders(folder: Path | None) -> Iterator[Path]:
@@ -179,21 +191,6 @@ def _cifar_file(split: str, folder: Path | None) -> Path:
         f"CIFAR-10 is not here and is not fetched: put its `{split}-00000-of-00001.parquet` "
         f"(columns `img`, `label`) into `cifar10` in {home}."
     )
-
-
-def _decoded(images: Any, row: int, path: Path) -> Tensor:
-    """One image as `[3, height, width]` in `[0, 1]`."""
-    try:
-        from PIL import Image
-    except ImportError as missing:
-        raise Refusal(
-            "Decoding CIFAR-10 needs pillow: pip install 'sigmascope[parquet]'."
-        ) from missing
-    try:
-        image = Image.open(BytesIO(images[row].as_py()["bytes"])).convert("RGB")
-    except (OSError, TypeError, KeyError) as error:
-        raise Refusal(f"Image {row} of `{path}` is damaged: fetch the file again.") from error
-    return torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1).float().div(255)
 
 
 LARGEST = 1 << 28  # bytes; no file fetched here is near it

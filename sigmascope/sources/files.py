@@ -56,9 +56,36 @@ def read(path: Path) -> Any:
         )
     if path.stat().st_size == 0:
         raise Refusal(f"`{path}` is empty: it has no bytes.")
-    if suffix in (".npy", ".npz"):
-        return _numpy(path)
-    return read_safetensors(path) if suffix == ".safetensors" else read_torch(path)
+    if suffix not in (".npy", ".npz"):
+        return read_safetensors(path) if suffix == ".safetensors" else read_torch(path)
+    try:
+        packed = zipfile.is_zipfile(path)
+        if packed:
+            with zipfile.ZipFile(path) as archive:
+                for member in _members(path):
+                    if member.filename.endswith(".npy"):
+                        with archive.open(member) as file:
+                            name = guard.printable(member.filename)
+                            _require_array(file, member.file_size, f"`{name}` in `{path}`")
+        # of a damaged archive np.load would not let go
+        with guard.opened(path) as whole, io.BufferedReader(whole) as file:  # pyright: ignore
+            if path.suffix.lower() == ".npy" and not packed:
+                _require_array(file, path.stat().st_size, f"`{path}`")
+                file.seek(0)
+            content = np.load(file, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                return content
+            with content:
+                return {name: content[name] for name in content.files}
+    except Refusal:
+        raise
+    except Exception as error:  # of bytes that are not theirs NumPy and zip raise anything
+        if "Object arrays" in str(error):
+            raise Refusal(
+                f"`{path}` holds Python objects (dtype object), and reading them could run code: "
+                "save arrays of numbers."
+            ) from error
+        raise Refusal(f"`{path}` is damaged or not a NumPy file ({told(error)}).") from error
 
 
 def read_torch(path: Path) -> Any:
@@ -131,37 +158,6 @@ def read_idx(path: Path) -> Tensor:
     if body.size != prod(shape):
         raise Refusal(f"`{path}` must hold {prod(shape)} bytes, got {body.size}: fetch it again.")
     return torch.from_numpy(body.reshape(shape).copy())
-
-
-def _numpy(path: Path) -> Any:
-    try:
-        packed = zipfile.is_zipfile(path)
-        if packed:
-            with zipfile.ZipFile(path) as archive:
-                for member in _members(path):
-                    if member.filename.endswith(".npy"):
-                        with archive.open(member) as file:
-                            name = guard.printable(member.filename)
-                            _require_array(file, member.file_size, f"`{name}` in `{path}`")
-        # of a damaged archive np.load would not let go
-        with guard.opened(path) as whole, io.BufferedReader(whole) as file:  # pyright: ignore
-            if path.suffix.lower() == ".npy" and not packed:
-                _require_array(file, path.stat().st_size, f"`{path}`")
-                file.seek(0)
-            content = np.load(file, allow_pickle=False)
-            if isinstance(content, np.ndarray):
-                return content
-            with content:
-                return {name: content[name] for name in content.files}
-    except Refusal:
-        raise
-    except Exception as error:  # of bytes that are not theirs NumPy and zip raise anything
-        if "Object arrays" in str(error):
-            raise Refusal(
-                f"`{path}` holds Python objects (dtype object), and reading them could run code: "
-                "save arrays of numbers."
-            ) from error
-        raise Refusal(f"`{path}` is damaged or not a NumPy file ({told(error)}).") from error
 
 
 def _written_out(value: Any, known: dict[int, int]) -> int:

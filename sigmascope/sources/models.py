@@ -90,7 +90,17 @@ def open_model(
     if is_built_in(spec):
         model = Model(_built_in(spec, data, generator), spec, "built-in", "random")
     elif is_callable_spec(spec):
-        module = _from_python(spec, generator)
+        with lent(generator), named(spec) as found:
+            module = found
+            if not isinstance(found, nn.Module):
+                if not callable(found):
+                    raise Refusal(
+                        f"`{spec}` must be a torch.nn.Module or a function that returns one, got a "
+                        f"value of type {type(found).__name__}."
+                    )
+                module = call(found, spec)
+        if not isinstance(module, nn.Module):
+            raise Refusal(f"`{spec}` must return a torch.nn.Module, got {_description(module)}")
         model = Model(module, spec, "python", AS_MADE)
     elif spec and path.is_dir():  # an empty spec would be the working folder
         module, weights = open_folder(path, generator=generator)
@@ -134,21 +144,6 @@ def _built_in(spec: str, data: Data | None, generator: torch.Generator | None) -
         raise Refusal(str(error)) from error
     except (RuntimeError, MemoryError) as error:  # torch says so when it finds no memory
         raise Refusal(f"`{spec}` cannot be built ({told(error)}): make it smaller.") from error
-
-
-def _from_python(spec: str, generator: torch.Generator | None) -> nn.Module:
-    with lent(generator), named(spec) as found:
-        value = found
-        if not isinstance(found, nn.Module):
-            if not callable(found):
-                raise Refusal(
-                    f"`{spec}` must be a torch.nn.Module or a function that returns one, got a "
-                    f"value of type {type(found).__name__}."
-                )
-            value = call(found, spec)
-    if isinstance(value, nn.Module):
-        return value
-    raise Refusal(f"`{spec}` must return a torch.nn.Module, got {_description(value)}")
 
 
 def _description(value: object) -> str:

@@ -43,13 +43,38 @@ def gather(value: Any, *, samples: int | None, place: str, takes: Collection[str
     if isinstance(value, Tensor | np.ndarray | Mapping | tuple):
         return pair(value, place=place, takes=takes)
     if isinstance(value, Dataset) and not isinstance(value, Iterable):
-        return _sampled(value, samples, place, takes)
+        # a random choice of a data set that is known by index
+        data: Any = value
+        try:
+            rows = choose(len(data), None, samples=samples, generator=None)
+            content = default_collate([data[int(row)] for row in rows])
+        except Exception as error:  # a user's data set raises anything
+            raise Refusal(f"Reading the data set {place} raised {told(error)}.") from error
+        content = tuple(content) if isinstance(content, list) else content
+        return pair(content, place=place, takes=takes)
     if isinstance(value, list) and not all(
         isinstance(v, tuple | Mapping) or holds_arrays(v) for v in value
     ):  # else each item is a batch by itself, and not a row of numbers
         return pair(tuple(value) if len(value) == 2 else value, place=place, takes=takes)
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return _iterated(value, samples, place, takes)
+        # the first batches of an iterable, joined
+        pairs: list[Pair] = []
+        seen = 0
+        for each in _items(value, place):
+            batch = tuple(each) if isinstance(each, list) else each
+            pairs.append(pair(batch, place=place, takes=takes))
+            seen += count(pairs[-1][0])
+            if samples is not None and seen >= samples:
+                break
+        if not pairs:
+            raise Refusal(f"{place} gave no batch at all.")
+        inputs = joined([p[0] for p in pairs], place=place)
+        targets = [p[1] for p in pairs if p[1] is not None]
+        if len(targets) != len(pairs):
+            return inputs, None
+        whole = joined(targets, place=place)
+        assert isinstance(whole, Tensor)
+        return inputs, whole
     raise Refusal(
         f"{place} must give (inputs, targets), a mapping, a tensor or an iterable of batches, got "
         f"{'None' if value is None else type(value).__name__}."
@@ -92,40 +117,6 @@ def matched(batch: Batch, targets: Any, *, place: str) -> Tensor | None:
             f"{count(batch)} inputs."
         )
     return found
-
-
-def _sampled(data: Any, samples: int | None, place: str, takes: Collection[str]) -> Pair:
-    """A random choice of a data set that is known by index."""
-    try:
-        rows = choose(len(data), None, samples=samples, generator=None)
-        content = default_collate([data[int(row)] for row in rows])
-    except Exception as error:  # a user's data set raises anything
-        raise Refusal(f"Reading the data set {place} raised {told(error)}.") from error
-    content = tuple(content) if isinstance(content, list) else content
-    return pair(content, place=place, takes=takes)
-
-
-def _iterated(
-    batches: Iterable[Any], samples: int | None, place: str, takes: Collection[str]
-) -> Pair:
-    """The first batches of an iterable, joined."""
-    pairs: list[Pair] = []
-    seen = 0
-    for value in _items(batches, place):
-        value = tuple(value) if isinstance(value, list) else value
-        pairs.append(pair(value, place=place, takes=takes))
-        seen += count(pairs[-1][0])
-        if samples is not None and seen >= samples:
-            break
-    if not pairs:
-        raise Refusal(f"{place} gave no batch at all.")
-    inputs = joined([p[0] for p in pairs], place=place)
-    targets = [p[1] for p in pairs if p[1] is not None]
-    if len(targets) != len(pairs):
-        return inputs, None
-    whole = joined(targets, place=place)
-    assert isinstance(whole, Tensor)
-    return inputs, whole
 
 
 def _items(batches: Iterable[Any], place: str) -> Iterable[Any]:

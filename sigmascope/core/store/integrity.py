@@ -74,7 +74,14 @@ def steps(
     path, file = found.path, found.file
     if found.version == 1:
         if not after.last:
-            yield Position((1,)), {t: _unsummed(found, t) for t in of if t in tables(1)}
+            old = {}
+            for table in (t for t in of if t in tables(1)):  # there are no checksums in format 1
+                with sound(path, f"the {table} cannot be read"):
+                    query = f"{selection(table, 1)} ORDER BY id"
+                    old[table] = [row[1:] for row in file.execute(query, (0,)).fetchall()]
+                    for row in old[table]:
+                        _require_kinds(table, row)
+            yield Position((1,)), old
         return
     ends, cursors = dict(after.ends), ExitStack()
     with sound(path, "its steps cannot be read"), cursors:
@@ -153,16 +160,6 @@ def append(file: sqlite3.Connection, step: int, time: str, rows: Rows) -> None:
             spans[table] = [last + 1, len(found), _checksum(found)]
     query = "INSERT INTO steps (step, time, rows) VALUES (?, ?, ?)"
     file.execute(query, (step, time, json.dumps(spans)))
-
-
-def _unsummed(found: Snapshot, table: Table) -> list[tuple[Any, ...]]:
-    """The cells of a table of format 1, which has no checksums; each of its column's kind."""
-    with sound(found.path, f"the {table} cannot be read"):
-        query = f"{selection(table, 1)} ORDER BY id"
-        cells = [row[1:] for row in found.file.execute(query, (0,)).fetchall()]
-        for row in cells:
-            _require_kinds(table, row)
-        return cells
 
 
 def _require_kinds(table: Table, cells: Iterable[Any]) -> None:

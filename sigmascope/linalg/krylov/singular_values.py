@@ -104,8 +104,18 @@ def leading(
     Y, power = tamed(Y)
     found, mixes = _ritz(Y, vectors != 0)
     kept = len(found) if count is None else min(count, len(found))
-    ends = _ends(found, map_, power, block=block, steps=steps, energy=energy)
-    low, sigma, high = (end[:kept].cpu() for end in ends)
+    # low ends and high ends, first of the values of `A` over a power of two
+    share, lost = map_.slack(len(found), power)
+    slack = share * float(found[0]) + lost
+    low, high = (found - slack).clamp_min(0), found + slack
+    if len(found) < map_.shape[1]:
+        left = map_.energy_over(energy, power)
+        high = _above(found, low, slack, size=map_.shape[1], block=block, steps=steps, energy=left)
+    power += map_.power
+    low, sigma, high = (times(end, power) for end in (low, found, high))
+    if power < 0:  # they may have been rounded among subnormal numbers
+        low, high = (low - SMALLEST).clamp_min(0), high + SMALLEST
+    low, sigma, high = (end[:kept].cpu() for end in (low, sigma, high))
     if not sigma.isfinite().all():
         raise overflowing(map_.asked)
     how = f"block krylov({block} x {steps}, {str(map_.dtype).removeprefix('torch.')})"
@@ -135,29 +145,6 @@ def _ritz(
     gram = wide.mT @ wide
     lam, V = torch.linalg.eigh(gram) if vectors else (torch.linalg.eigvalsh(gram), gram)
     return lam.flip(0).clamp_min(0).sqrt(), V.flip(1)
-
-
-def _ends(
-    sigma: Float64[Tensor, " k"],
-    A: Map,
-    power: int,
-    *,
-    block: int,
-    steps: int,
-    energy: float | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Low ends, values and high ends, of the values of `A` over a power of two."""
-    share, lost = A.slack(len(sigma), power)
-    slack = share * float(sigma[0]) + lost
-    low, high = (sigma - slack).clamp_min(0), sigma + slack
-    if len(sigma) < A.shape[1]:
-        left = A.energy_over(energy, power)
-        high = _above(sigma, low, slack, size=A.shape[1], block=block, steps=steps, energy=left)
-    power += A.power
-    low, sigma, high = (times(end, power) for end in (low, sigma, high))
-    if power < 0:  # they may have been rounded among subnormal numbers
-        low, high = (low - SMALLEST).clamp_min(0), high + SMALLEST
-    return low, sigma, high
 
 
 def _above(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 from sigmascope.core.guard import printable
-from sigmascope.core.records import Estimate, Fact, Finding, Reading
+from sigmascope.core.records import Estimate, Finding
 from sigmascope.report import console
 from sigmascope.report.findings import SEVERITIES, folded
 
@@ -223,8 +223,19 @@ def card(
     rows: list[tuple[str, Html | str]] = []
     if remedies and not follows:
         rows.append(("What to do", element("ol", *(element("li", prose(r)) for r in remedies))))
-    seen = [_fact(f, meant(f.quantity)) for f in finding.facts]
-    seen += [_evidence(r, meant(r.quantity)) for r in shows]
+    seen = []
+    for f in finding.facts:
+        word = element("span", f.word, class_="number")
+        means = meant(f.quantity) or None
+        seen.append(element("li", named(f.site), f" {f.quantity} ", word, title=means))
+    for r in shows:
+        form = f", {r.form}:" if r.view in _APART and r.form else ""
+        risk = r.estimate.risk
+        number = element("span", measured(r.estimate), class_="number")
+        hint = element("span", f" ({chance(risk)})", class_="hint") if risk else None
+        words = f" {r.quantity}{form} "
+        means = meant(r.quantity) or None
+        seen.append(element("li", named(r.site), words, number, hint, title=means))
     if seen:
         rows.append(("Evidence", element("ul", *seen)))
     rows.append(("Source", finding.source))
@@ -236,21 +247,3 @@ def card(
     says = element("p", prose(finding.says), class_="says")
     kind = f"{'consequence' if follows else 'card'} {finding.severity}{' over' if over else ''}"
     return element("article", head, says, element("dl", *each), way, more, class_=kind)
-
-
-def _fact(fact: Fact, means: str) -> Html:
-    word = element("span", fact.word, class_="number")
-    return element("li", named(fact.site), f" {fact.quantity} ", word, title=means or None)
-
-
-def _evidence(reading: Reading, means: str) -> Html:
-    form = f", {reading.form}:" if reading.view in _APART and reading.form else ""
-    risk = reading.estimate.risk
-    return element(
-        "li",
-        named(reading.site),
-        f" {reading.quantity}{form} ",
-        element("span", measured(reading.estimate), class_="number"),
-        element("span", f" ({chance(risk)})", class_="hint") if risk else None,
-        title=means or None,
-    )

@@ -63,7 +63,22 @@ def labels_of(output: Tensor, targets: Tensor) -> Labels | None:
     if targets.is_complex() or targets.numel() == 0 or output.ndim == 0:
         return None
     if not targets.is_floating_point() and targets.shape != output.shape:
-        return _classes(output, targets)
+        ids = targets.detach().long()
+        counted = ids != IGNORED
+        if not bool(counted.any()):
+            return None
+        distinct = len(ids[counted].unique())
+        dim = class_dim(output, ids)
+        if dim is None:
+            return Labels("classes", distinct)
+        scores = output.movedim(dim, -1)
+        inside = counted & (ids >= 0) & (ids < scores.shape[-1])
+        wanted = torch.zeros(scores.shape, dtype=torch.bool, device=output.device)
+        safe = ids.clamp(0, scores.shape[-1] - 1).to(output.device)
+        wanted.scatter_(
+            -1, safe.reshape(*scores.shape[:-1], 1), inside[..., None].to(output.device)
+        )
+        return Labels("classes", distinct, dim, wanted.movedim(-1, dim), counted)
     values = targets.detach().double()
     distinct = len(values.reshape(len(values), -1).unique(dim=0))
     binary = bool(((values == 0) | (values == 1)).all())
@@ -86,23 +101,6 @@ def _are_ids(values: Tensor) -> bool:
     few = FEWEST <= distinct <= MOST and values.numel() >= REPEATED * distinct
     start = float(values.min())
     return few and start in (0.0, 1.0) and distinct >= 0.5 * (float(values.max()) - start + 1)
-
-
-def _classes(output: Tensor, targets: Tensor) -> Labels | None:
-    ids = targets.detach().long()
-    counted = ids != IGNORED
-    if not bool(counted.any()):
-        return None
-    distinct = len(ids[counted].unique())
-    dim = class_dim(output, ids)
-    if dim is None:
-        return Labels("classes", distinct)
-    scores = output.movedim(dim, -1)
-    inside = counted & (ids >= 0) & (ids < scores.shape[-1])
-    wanted = torch.zeros(scores.shape, dtype=torch.bool, device=output.device)
-    safe = ids.clamp(0, scores.shape[-1] - 1).to(output.device)
-    wanted.scatter_(-1, safe.reshape(*scores.shape[:-1], 1), inside[..., None].to(output.device))
-    return Labels("classes", distinct, dim, wanted.movedim(-1, dim), counted)
 
 
 # ------------------------------------------------------------------------------

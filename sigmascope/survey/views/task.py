@@ -63,7 +63,52 @@ def task_items(subject: Subject) -> Iterator[Item]:
     if targets.is_floating_point() and wanted is not None and not fit.unread:
         size = targets.double().square().mean().sqrt().item()
         yield Reading("(targets)", q.TARGET_SIZE, Estimate.rounded(size, ulps=64), VIEW)
-    yield from _reach(subject, targets, fit, wanted)
+    # what outputs, targets and loss ask of one another, and what no weights could reach
+    output = subject.output
+    alone = output.ndim > 0 and output.numel() == len(output)
+    yield from _asked(fit, one=output.ndim < 2 or output.shape[-1] == 1, alone=alone)
+    if math.isfinite(fit.over_constant) and math.isfinite(fit.same):
+        ratio = Estimate.rounded(fit.over_constant, ulps=2**20)
+        yield Reading("(loss)", q.FIRST_LOSS_OVER_A_CONSTANTS, ratio, VIEW)
+    if math.isfinite(fit.silent):
+        zeros = Estimate.rounded(fit.silent, ulps=2**20)
+        yield Reading("(loss)", q.LOSS_OF_ZEROS, zeros, VIEW)
+    if fit.known:
+        # which outputs the model can have, whatever its weights, and how low the loss gets there
+        form = fit.closing
+        yield Fact(OUTPUT, q.LAST_OPERATION, VIEW, form or "none")
+        for name, end in ((q.LEAST_OUTPUT, fit.least), (q.GREATEST_OUTPUT, fit.most)):
+            if math.isfinite(end):
+                yield Reading(OUTPUT, name, Estimate.rounded(end, ulps=2**30), VIEW, form)
+        if fit.constant:
+            yield Fact(OUTPUT, q.CONSTANT_OUTPUT, VIEW, form)
+        if fit.shares:
+            yield Fact(OUTPUT, q.ROWS_THAT_SUM_TO_ONE, VIEW, form)
+        if fit.answered and math.isfinite(fit.beyond):
+            how = "quasi-newton" + ("" if fit.alike else ", through a map between forms")
+            beyond = Estimate.within(fit.beyond, 1e-3 * fit.beyond, how=how)
+            yield Reading(OUTPUT, q.OUT_OF_REACH, beyond, VIEW, form)
+            if fit.undecided > 0:
+                wrong = Estimate.exactly(fit.undecided)
+                yield Reading(OUTPUT, q.WRONG_AT_THE_BEST, wrong, VIEW, form)
+    elif subject.tail is None:
+        why = (
+            "the operations behind the last weights cannot be run by themselves, or differ from "
+            "one part of the output to the other"
+        )
+        yield Skipped(OUTPUT, "range of the output", why)
+    elif fit.unheard:
+        why = "the output is the same whatever the last weight writes, as where it is times zero"
+        yield Skipped(OUTPUT, "range of the output", why)
+    if not fit.closing and wanted is not None:
+        # directions of the targets beyond the columns that the last layer reads
+        last = [c for c in subject.calls if c.input.is_floating_point()][-1:]
+        if targets.is_floating_point() and last and targets.shape == subject.output.shape:
+            width = last[0].input.shape[-1]
+            s = torch.linalg.svdvals(wanted).square()
+            if type(last[0].module).__name__ == "Linear" and width < len(s):
+                lost = Estimate.rounded((s[width:].sum() / s.sum()).item(), ulps=64)
+                yield Reading(last[0].site, q.VARIANCE_OUT_OF_REACH, lost, VIEW)
     if wanted is None or fit.unread:
         return
     apart = fit.labels is None or fit.labels.wanted is None
@@ -179,57 +224,6 @@ def _told(
     agreement = (Y[near] * Y[:, None]).sum().item()
     error = (left_out @ Y).square().sum().item()
     return agreement, -math.log(error) if error > 0 else 700.0
-
-
-def _reach(
-    subject: Subject, targets: Tensor, fit: TaskFit, wanted: Float64[Tensor, "n k"] | None
-) -> Iterator[Item]:
-    """What outputs, targets and loss ask of one another, and what no weights could reach."""
-    output = subject.output
-    alone = output.ndim > 0 and output.numel() == len(output)
-    yield from _asked(fit, one=output.ndim < 2 or output.shape[-1] == 1, alone=alone)
-    if math.isfinite(fit.over_constant) and math.isfinite(fit.same):
-        ratio = Estimate.rounded(fit.over_constant, ulps=2**20)
-        yield Reading("(loss)", q.FIRST_LOSS_OVER_A_CONSTANTS, ratio, VIEW)
-    if math.isfinite(fit.silent):
-        zeros = Estimate.rounded(fit.silent, ulps=2**20)
-        yield Reading("(loss)", q.LOSS_OF_ZEROS, zeros, VIEW)
-    if fit.known:
-        # which outputs the model can have, whatever its weights, and how low the loss gets there
-        form = fit.closing
-        yield Fact(OUTPUT, q.LAST_OPERATION, VIEW, form or "none")
-        for name, end in ((q.LEAST_OUTPUT, fit.least), (q.GREATEST_OUTPUT, fit.most)):
-            if math.isfinite(end):
-                yield Reading(OUTPUT, name, Estimate.rounded(end, ulps=2**30), VIEW, form)
-        if fit.constant:
-            yield Fact(OUTPUT, q.CONSTANT_OUTPUT, VIEW, form)
-        if fit.shares:
-            yield Fact(OUTPUT, q.ROWS_THAT_SUM_TO_ONE, VIEW, form)
-        if fit.answered and math.isfinite(fit.beyond):
-            how = "quasi-newton" + ("" if fit.alike else ", through a map between forms")
-            beyond = Estimate.within(fit.beyond, 1e-3 * fit.beyond, how=how)
-            yield Reading(OUTPUT, q.OUT_OF_REACH, beyond, VIEW, form)
-            if fit.undecided > 0:
-                wrong = Estimate.exactly(fit.undecided)
-                yield Reading(OUTPUT, q.WRONG_AT_THE_BEST, wrong, VIEW, form)
-    elif subject.tail is None:
-        why = (
-            "the operations behind the last weights cannot be run by themselves, or differ from "
-            "one part of the output to the other"
-        )
-        yield Skipped(OUTPUT, "range of the output", why)
-    elif fit.unheard:
-        why = "the output is the same whatever the last weight writes, as where it is times zero"
-        yield Skipped(OUTPUT, "range of the output", why)
-    if not fit.closing and wanted is not None:
-        # directions of the targets beyond the columns that the last layer reads
-        last = [c for c in subject.calls if c.input.is_floating_point()][-1:]
-        if targets.is_floating_point() and last and targets.shape == subject.output.shape:
-            width = last[0].input.shape[-1]
-            s = torch.linalg.svdvals(wanted).square()
-            if type(last[0].module).__name__ == "Linear" and width < len(s):
-                lost = Estimate.rounded((s[width:].sum() / s.sum()).item(), ulps=64)
-                yield Reading(last[0].site, q.VARIANCE_OUT_OF_REACH, lost, VIEW)
 
 
 def _asked(fit: TaskFit, *, one: bool, alone: bool) -> Iterator[Item]:
