@@ -26,7 +26,10 @@ Type = gguf.GGMLQuantizationType
 
 
 def write(path, tensors, **metadata):
-    """A file by the library: arrays of their own kind, or pairs of an array and a kind of block."""
+    """A file by the library: arrays of their own kind, or pairs of an array and a kind of block.
+
+    An array of bytes beside a kind is the blocks themselves.
+    """
     writer = gguf.GGUFWriter(str(path), "llama")
     for key, value in metadata.items():
         add = writer.add_array if isinstance(value, list) else writer.add_uint32
@@ -34,7 +37,8 @@ def write(path, tensors, **metadata):
     for name, value in tensors.items():
         if isinstance(value, tuple):
             array, kind = value
-            writer.add_tensor(name, gguf.quants.quantize(array, kind), raw_dtype=kind)
+            packed = array if array.dtype == np.uint8 else gguf.quants.quantize(array, kind)
+            writer.add_tensor(name, packed, raw_dtype=kind)
         else:
             writer.add_tensor(name, value)
     writer.write_header_to_file()
@@ -178,21 +182,12 @@ def test_any_bytes_open_or_are_refused(folder):
     opened()
 
 
-gguf = pytest.importorskip("gguf")
-
-
 PLAIN = ("F64", "F32", "F16", "BF16", "I8", "I16", "I32", "I64")
 
 
 def raw(folder, kind, blocks, shape):
     """A file of one tensor `w` in blocks of any bytes."""
-    writer = gguf.GGUFWriter(str(folder / "raw.gguf"), "llama")
-    writer.add_tensor("w", blocks.reshape(*shape[:-1], -1), raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return folder / "raw.gguf"
+    return write(folder / "raw.gguf", {"w": (blocks.reshape(*shape[:-1], -1), kind)})
 
 
 def random_blocks(kind, count):

@@ -31,7 +31,10 @@ from tests.checkpoints.checks import numbers
 
 
 @pytest.mark.parametrize("place", ["s3://a/b", "memory://x", "https://a.b/c", "hf://a/b/c"])
-def test_names_within_an_address(place):
+def test_addresses_are_told_from_files_and_have_names_within(place):
+    assert is_remote(place)
+    assert not is_remote("folder/file")
+    assert not is_remote("/a/b:c")
     assert joined(place, "x") == f"{place}/x"
     assert name_of(f"{place}/x") == "x"
 
@@ -319,13 +322,6 @@ def test_without_fsspec_files_are_read_and_addresses_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(Refusal, match="needs fsspec: `pip install fsspec s3fs`"):
         open_checkpoint("s3://bucket/a.safetensors")
-
-
-@pytest.mark.parametrize("place", ["s3://a/b", "memory://x", "https://a.b/c", "hf://a/b/c"])
-def test_addresses_are_told_from_files(place):
-    assert is_remote(place)
-    assert not is_remote("folder/file")
-    assert not is_remote("/a/b:c")
 
 
 @pytest.mark.parametrize(

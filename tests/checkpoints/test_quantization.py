@@ -104,16 +104,11 @@ def made(state, settings):
     return assembled({n: InMemory(t) for n, t in state.items()}, settings)
 
 
-def test_zeros_of_gptq_v2_are_stored_as_they_are():
-    state, want = gptq(8, 64, added=0, low=0)
-    tensors, left = made(state, config(quant_method="gptq", checkpoint_format="gptq_v2"))
+@pytest.mark.parametrize(("added", "layout"), [(0, "gptq_v2"), (1, "gptq"), (1, "")])
+def test_zeros_of_gptq_are_stored_less_one_and_of_its_second_version_as_they_are(added, layout):
+    state, want = gptq(8, 64, added=added, low=0)  # a zero that is stored less one wraps around
+    (tensor,), left = made(state, config(quant_method="gptq", checkpoint_format=layout))
     assert not left
-    reads(tensors[0], want)
-
-
-def test_a_zero_of_gptq_that_is_stored_less_one_wraps_around():
-    state, want = gptq(8, 64, low=0)
-    (tensor,), _ = made(state, {})
     reads(tensor, want)
 
 
@@ -124,14 +119,6 @@ def test_awq_reads_by_its_definition(groups):
     assert by_name(found)["y.weight"].dtype == "int4 (AWQ)"
 
 
-def test_awq_whose_groups_do_not_divide_its_columns_is_left_out():
-    state, _ = awq(16, 24, groups=2)
-    uneven = {name: torch.cat([t, t, t[:1]]) for name, t in state.items() if "qweight" not in name}
-    found = open_checkpoint(state | uneven)  # 5 groups of 24 columns
-    assert not found.tensors
-    assert "fit no layout" in found.left_out[0].why
-
-
 @pytest.mark.parametrize("layout", ["marlin", "gemv", "exllama\x1b"])
 def test_layouts_that_are_not_known_are_left_out(layout):
     state, _ = gptq(8, 64)
@@ -140,21 +127,6 @@ def test_layouts_that_are_not_known_are_left_out(layout):
     assert sorted(e.name for e in left) == sorted(state)
     assert "is not known" in left[0].why
     assert left[0].why.isprintable()
-
-
-def test_words_without_their_scales_are_left_out():
-    state, _ = gptq(8, 64)
-    del state["x.scales"]
-    found = open_checkpoint(state)
-    assert raw_names(found) == sorted(state)
-    assert "its qzeros or scales are not in the file" in found.left_out[0].why
-
-
-def test_words_of_shapes_that_do_not_fit_are_left_out():
-    state, _ = gptq(8, 64)
-    found = open_checkpoint(state | {"x.qzeros": torch.zeros(3, 3, dtype=torch.int32)})
-    assert not found.tensors
-    assert "fit no layout" in found.left_out[0].why
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -223,13 +195,6 @@ def test_experts_have_scales_of_their_own():
         opens(state, {"e.gate_up_proj": codes.float() * spread}, names=state)
 
 
-def test_scales_that_fit_no_blocks_are_left_out_with_their_weight():
-    state = {"a.weight": numbers(6, 8).to(torch.float8_e5m2), "a.weight_scale": numbers(5)}
-    found = open_checkpoint(state)
-    assert raw_names(found) == sorted(state)
-    assert "fit no blocks" in found.left_out[0].why
-
-
 def test_whole_numbers_are_left_out_with_their_reason():
     kinds = (torch.int8, torch.uint8, torch.int64, torch.bool, torch.uint16, torch.complex64)
     state = {str(kind): torch.ones(2, 2).to(kind) for kind in kinds}
@@ -259,15 +224,6 @@ def test_scales_of_codes_that_are_not_read_are_no_weights(codes, scales):
     assert [t.name for t in found.tensors] == ["logit_scale", "b.weight_scale"]
     assert raw_names(found) == sorted(state)
     assert any(e.why == f"Scales of `{codes}`, whose codes cannot be read." for e in found.left_out)
-
-
-def test_scales_of_whole_numbers_leave_a_weight_out():
-    state = {"a.weight": numbers(4, 2).to(torch.float8_e4m3fn)}
-    state["a.weight_scale"] = torch.ones(4, 1, dtype=torch.uint8)
-    found = open_checkpoint(state)
-    assert raw_names(found) == sorted(state)
-    assert not found.tensors
-    assert "its scales are uint8" in found.left_out[0].why
 
 
 @pytest.mark.parametrize("scale", ["a.scale", "a.scale_weight"])
@@ -320,35 +276,48 @@ def stated(text):
     return torch.tensor(list(text if isinstance(text, bytes) else json.dumps(text).encode())).byte()
 
 
+def without(name, state):
+    return {n: t for n, t in state.items() if n != name}
+
+
+GPTQ, AWQ, FOUR = gptq(8, 64)[0], awq(16, 24, groups=2)[0], four_bits(6, 16)[0]
+UNEVEN = {name: torch.cat([t, t, t[:1]]) for name, t in AWQ.items() if "qweight" not in name}
+EIGHTHS = numbers(6, 8).to(torch.float8_e4m3fn)
+LIES = [
+    (b"{", "no JSON object"),
+    (b"[]", "no JSON object"),
+    ({}, "must have a shape"),
+    ({"shape": [-1], "blocksize": 16}, "must have a shape"),
+    ({"shape": [], "blocksize": 16}, "no shape"),
+    ({"shape": [6, 16], "blocksize": 0}, "no size of blocks"),
+    ({"shape": [6, 16], "blocksize": 16, "nested_blocksize": 0}, "no size of blocks"),
+    ({"shape": [6, 16], "blocksize": 16, "nested_offset": "x"}, "an offset that is no number"),
+    ({"shape": [600, 16], "blocksize": 16}, "fewer than its shape needs"),
+    ({"shape": [6, 16], "blocksize": 2}, "fewer than its shape needs"),
+    (b" " * 70_000, "too large"),
+]
+
+
 @pytest.mark.parametrize(
     ("state", "says"),
     [
-        (b"{", "no JSON object"),
-        (b"[]", "no JSON object"),
-        ({}, "must have a shape"),
-        ({"shape": [-1], "blocksize": 16}, "must have a shape"),
-        ({"shape": [], "blocksize": 16}, "no shape"),
-        ({"shape": [6, 16], "blocksize": 0}, "no size of blocks"),
-        ({"shape": [6, 16], "blocksize": 16, "nested_blocksize": 0}, "no size of blocks"),
-        ({"shape": [6, 16], "blocksize": 16, "nested_offset": "x"}, "an offset that is no number"),
-        ({"shape": [600, 16], "blocksize": 16}, "fewer than its shape needs"),
-        ({"shape": [6, 16], "blocksize": 2}, "fewer than its shape needs"),
-        (b" " * 70_000, "too large"),
+        (AWQ | UNEVEN, "fit no layout"),  # 5 groups of 24 columns
+        (without("x.scales", GPTQ), "its qzeros or scales are not in the file"),
+        (GPTQ | {"x.qzeros": torch.zeros(3, 3, dtype=torch.int32)}, "fit no layout"),
+        ({"a.weight": EIGHTHS, "a.weight_scale": numbers(5)}, "fit no blocks"),
+        (
+            {"a.weight": EIGHTHS, "a.weight_scale": torch.ones(6, 1, dtype=torch.uint8)},
+            "its scales are uint8",
+        ),
+        (without("z.weight.quant_map", FOUR), "a part of it is not in the file"),
+        *((FOUR | {STATE: stated(lie)}, says) for lie, says in LIES),
     ],
 )
-def test_states_that_lie_leave_the_weight_out(state, says):
-    tensors, _ = four_bits(6, 16)
-    found = open_checkpoint(tensors | {STATE: stated(state)})
-    assert raw_names(found) == sorted(tensors)
+def test_arrays_that_make_up_no_weight_are_left_out_with_their_reason(state, says):
+    found = open_checkpoint(state)
+    assert raw_names(found) == sorted(state)
+    assert not found.tensors
     assert says in found.left_out[0].why
-
-
-def test_a_part_that_is_not_there_leaves_the_weight_out():
-    tensors, _ = four_bits(6, 16)
-    del tensors["z.weight.quant_map"]
-    found = open_checkpoint(tensors)
-    assert raw_names(found) == sorted(tensors)
-    assert "a part of it is not in the file" in found.left_out[0].why
 
 
 def test_nested_scales_that_do_not_fit_are_refused():

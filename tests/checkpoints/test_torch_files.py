@@ -8,7 +8,7 @@ from collections import OrderedDict
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given, settings, strategies as st
 from torch import nn
 
 from sigmascope.checkpoints import open_checkpoint
@@ -18,9 +18,24 @@ from sigmascope.core.guard import Refusal, memory
 from tests.checkpoints.checks import by_name, mutated, numbers, opens, opens_or_refuses
 
 
-def saved(folder, content, name="a.pt"):
-    torch.save(content, folder / name)
-    return folder / name
+@pytest.fixture(params=[True, False], ids=["zip", "older"])
+def saved(tmp_path, request):
+    """Saves as torch does, and as it did before 1.6."""
+
+    def save(content):
+        torch.save(content, tmp_path / "a.pt", _use_new_zipfile_serialization=request.param)
+        return tmp_path / "a.pt"
+
+    return save
+
+
+@pytest.fixture
+def old(tmp_path):
+    def save(content):
+        torch.save(content, tmp_path / "a.pth", _use_new_zipfile_serialization=False)
+        return tmp_path / "a.pth"
+
+    return save
 
 
 def views():
@@ -40,37 +55,37 @@ def views():
     }
 
 
-def test_views_of_every_kind_read_as_torch_saved_them(tmp_path):
-    path = saved(tmp_path, views())
+def test_views_of_every_kind_read_as_torch_saved_them(saved):
+    path = saved(views())
     opens(path, views(), names=views(), format="torch.save")
     for name, tensor in torch.load(path).items():
         assert torch.equal(by_name(open_checkpoint(path))[name].read(), tensor)
 
 
-def test_kinds_of_eight_bits_read_as_float32(tmp_path):
+def test_kinds_of_eight_bits_read_as_float32(saved):
     small = numbers(3, 4).to(torch.float8_e5m2)
-    opens(saved(tmp_path, {"w": small}), {"w": small.float()})
+    opens(saved({"w": small}), {"w": small.float()})
 
 
-def test_weights_are_found_among_what_a_loop_saves(tmp_path):
+def test_weights_are_found_among_what_a_loop_saves(saved):
     model = nn.Linear(3, 2)
     content = {"epoch": 3, "optimizer": {"m": torch.ones(2, 2)}, "state_dict": model.state_dict()}
     found = opens(
-        saved(tmp_path, content),
+        saved(content),
         {"weight": model.weight.detach(), "bias": model.bias.detach()},
         names=["weight", "bias", "epoch", "optimizer"],
     )
     assert found.left_out[0].why == "Beside `state_dict`, which holds the weights."
 
 
-def test_parameters_and_ordered_mappings_are_read(tmp_path):
+def test_parameters_and_ordered_mappings_are_read(saved):
     content = OrderedDict(w=nn.Parameter(numbers(2, 3)), n=torch.arange(3))
-    opens(saved(tmp_path, content), {"w": numbers(2, 3)}, names=["w", "n"])
+    opens(saved(content), {"w": numbers(2, 3)}, names=["w", "n"])
 
 
-def test_tied_weights_have_one_key(tmp_path):
+def test_tied_weights_have_one_key(saved):
     w = numbers(4, 3)
-    path = saved(tmp_path, {"a": w, "b": w, "c": w.clone(), "d": w[1:]})
+    path = saved({"a": w, "b": w, "c": w.clone(), "d": w[1:]})
     a, b, c, d = (t.key() for t in open_checkpoint(path).tensors)
     assert a == b
     assert len({a, c, d}) == 3
@@ -84,9 +99,9 @@ class Evil:
         return (os.mkdir, (self.path,))
 
 
-def test_nothing_in_a_file_is_run(tmp_path):
+def test_nothing_in_a_file_is_run(saved, tmp_path):
     bad = str(tmp_path / "made")
-    path = saved(tmp_path, {"w": numbers(2, 2), "hyper": Evil(bad), "f": os.path.join})
+    path = saved({"w": numbers(2, 2), "hyper": Evil(bad), "f": os.path.join})
     found = opens(path, {"w": numbers(2, 2)}, names=["w", "hyper", "f"])
     assert not os.path.exists(bad)  # noqa: PTH110
     assert found.left_out[0].why == (
@@ -94,25 +109,10 @@ def test_nothing_in_a_file_is_run(tmp_path):
     )
 
 
-def test_a_model_saved_whole_is_refused(tmp_path):
-    with pytest.raises(Refusal, match=r"must hold a state dict .*`torch.nn.modules.linear.Linear`"):
-        open_checkpoint(saved(tmp_path, nn.Linear(2, 2)))
-
-
-def test_a_program_is_refused(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
-        archive.writestr("a/data.pkl", pickle.dumps({}))
-        archive.writestr("a/constants.pkl", pickle.dumps(()))
-    with pytest.raises(Refusal, match="is a program of TorchScript"):
-        open_checkpoint(tmp_path / "a.pt")
-
-
-def test_bytes_of_another_order_are_refused(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
-        archive.writestr("a/data.pkl", pickle.dumps({}))
-        archive.writestr("a/byteorder", "big")
-    with pytest.raises(Refusal, match="bytes in an order"):
-        open_checkpoint(tmp_path / "a.pt")
+def test_a_model_saved_whole_is_refused(saved):
+    says = r"must hold a state dict .*`torch.nn.modules.linear.Linear`.* whose code is not run"
+    with pytest.raises(Refusal, match=says):
+        open_checkpoint(saved(nn.Linear(2, 2)))
 
 
 ODD = {
@@ -134,8 +134,12 @@ ODD = {
 
 @pytest.mark.filterwarnings("ignore")  # of kinds that torch warns of
 @pytest.mark.parametrize("kind", ODD)
-def test_one_odd_tensor_leaves_the_others_readable(tmp_path, kind):
-    file = saved(tmp_path, {"a": torch.eye(2), "odd": ODD[kind](), "w": torch.eye(3)})
+def test_one_odd_tensor_leaves_the_others_readable(saved, kind):
+    file = saved({"a": torch.eye(2), "odd": ODD[kind](), "w": torch.eye(3)})
+    if kind.startswith("quantised") and not zipfile.is_zipfile(file):
+        with pytest.raises(Refusal, match="whose size is not known"):  # others lie behind it
+            open_checkpoint(file)
+        return
     found = open_checkpoint(file)
     read = {t.name for t in found.tensors}
     assert {"a", "w"} <= read
@@ -145,11 +149,11 @@ def test_one_odd_tensor_leaves_the_others_readable(tmp_path, kind):
         assert re.search("to_dense|dequantize", why["odd"])
 
 
-def test_attributes_of_a_tensor_are_left_away(tmp_path):
+def test_attributes_of_a_tensor_are_left_away(saved):
     marked = torch.arange(6.0).reshape(2, 3)
     marked.split_by = "rows"
     content = {"m": marked, "b": torch.nn.Buffer(torch.ones(2, 2)), "w": torch.eye(2)}
-    opens(saved(tmp_path, content), {k: torch.as_tensor(v) for k, v in content.items()})
+    opens(saved(content), {k: torch.as_tensor(v) for k, v in content.items()})
 
 
 def rebuilt(storage, offset, size, stride):
@@ -178,49 +182,56 @@ def test_tensors_outside_of_their_storage_are_refused(offset, size, stride):
         rebuilt(Storage("file", 0, 64, torch.float32), offset, size, stride)
 
 
-def test_a_tensor_repeated_without_end_is_weighed_when_it_is_read(tmp_path):
+def test_a_tensor_repeated_without_end_is_weighed_when_it_is_read(saved):
     endless = torch.ones(1).expand(1 << 30, 1 << 20)
-    (stored,) = open_checkpoint(saved(tmp_path, {"w": endless})).tensors
+    (stored,) = open_checkpoint(saved({"w": endless})).tensors
     assert stored.bytes == 4
     assert stored.read(5, 7).shape == (2, 1 << 20)
     with pytest.raises(Refusal, match=r"needs 4.19e[+]06 GiB or more"):
         stored.read()
 
 
-def test_compressed_archives_are_refused(tmp_path):
-    path = saved(tmp_path, {"w": torch.zeros(100)})
-    with zipfile.ZipFile(path) as whole, zipfile.ZipFile(tmp_path / "b.pt", "w", 8) as packed:
-        for name in whole.namelist():
-            packed.writestr(name, whole.read(name))
-    with pytest.raises(Refusal, match=r"is compressed, .* save it again"):
-        open_checkpoint(tmp_path / "b.pt")
+def packed(path, members, method=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
 
 
-def test_a_storage_smaller_than_declared_is_refused(tmp_path):
-    path = saved(tmp_path, {"w": torch.zeros(100)})
-    with zipfile.ZipFile(path) as whole, zipfile.ZipFile(tmp_path / "b.pt", "w") as short:
-        for name in whole.namelist():
-            data = whole.read(name)
-            short.writestr(name, data[:-4] if name.endswith("data/0") else data)
-    with pytest.raises(Refusal, match="fewer bytes than it declares"):
-        open_checkpoint(tmp_path / "b.pt")
+def members():
+    """Those of an archive of a hundred numbers."""
+    torch.save({"w": torch.zeros(100)}, whole := io.BytesIO())
+    with zipfile.ZipFile(whole) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_other_zips_are_refused(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
-        archive.writestr("x", "y")
-    with pytest.raises(Refusal, match=r"a zip, but not of `torch.save`"):
+NONE = {"a/data.pkl": pickle.dumps({})}
+SHORT = {n: d[:-4] if n.endswith("data/0") else d for n, d in members().items()}
+
+
+@pytest.mark.parametrize(
+    ("members", "method", "says"),
+    [
+        (NONE | {"a/constants.pkl": b"x"}, 0, "is a program of TorchScript"),
+        (NONE | {"a/byteorder": "big"}, 0, "bytes in an order"),
+        ({"x": "y"}, 0, r"a zip, but not of `torch.save`"),
+        (members(), zipfile.ZIP_DEFLATED, r"is compressed, .* save it again"),
+        (SHORT, 0, "fewer bytes than it declares"),
+    ],
+)
+def test_archives_that_torch_does_not_write_are_refused(tmp_path, members, method, says):
+    packed(tmp_path / "a.pt", members, method)
+    with pytest.raises(Refusal, match=says):
         open_checkpoint(tmp_path / "a.pt")
 
 
-def content():
-    buffer = io.BytesIO()
-    torch.save({"a.weight": numbers(3, 4), "b": numbers(6), "n": {"c": torch.arange(3)}}, buffer)
+def content(archive):
+    state = {"a.weight": numbers(3, 4), "b": numbers(6), "n": {"c": torch.arange(3)}}
+    torch.save(state, buffer := io.BytesIO(), _use_new_zipfile_serialization=archive)
     return buffer.getvalue()
 
 
-@settings(max_examples=300)
-@given(data=mutated(content(), len(content())))
+@settings(max_examples=600)
+@given(data=st.one_of(*(mutated(content(a), len(content(a))) for a in (True, False))))
 def test_any_bytes_open_or_are_refused(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "mutated.pt"
     path.write_bytes(data)
@@ -232,40 +243,8 @@ def test_pickles_of_storages_need_an_archive():
         read_pickle(io.BytesIO(b"\x80\x02K\x01Q."), "file", builds=BUILDS)
 
 
-def old(folder, content):
-    torch.save(content, folder / "a.pth", _use_new_zipfile_serialization=False)
-    return folder / "a.pth"
-
-
-def test_pickles_of_older_torch_are_read(tmp_path):
-    w = numbers(5, 3)
-    state = {"w": w, "t": w.t(), "scalar": torch.tensor(2.0), "half": numbers(2, 2).half()}
-    path = old(tmp_path, {"model": state, "epoch": 3})
-    found = opens(path, state, names=[*state, "epoch"], format="torch.save")
-    assert by_name(found)["w"].key() != by_name(found)["t"].key()
-
-
-def test_tied_weights_of_older_files_have_one_key(tmp_path):
-    w = numbers(2, 2)
-    a, b, c = open_checkpoint(old(tmp_path, {"a": w, "b": w, "c": w.clone()})).tensors
-    assert a.key() == b.key() != c.key()
-
-
-def test_a_layer_of_an_older_file_is_refused(tmp_path):
-    path = old(tmp_path, torch.nn.Linear(2, 2))
-    with pytest.raises(Refusal, match=r"must hold a state dict .* whose code is not run"):
-        open_checkpoint(path)
-
-
-def test_nothing_in_an_older_file_is_run(tmp_path):
-    bad = str(tmp_path / "made")
-    state = {"w": numbers(2, 2), "hyper": Evil(bad)}
-    opens(old(tmp_path, state), {"w": numbers(2, 2)}, names=state)
-    assert not os.path.exists(bad)  # noqa: PTH110
-
-
-def test_older_files_are_read_by_ranges(tmp_path):
-    path = old(tmp_path, {"w": numbers(100, 1000), "small": numbers(2)})
+def test_older_files_are_read_by_ranges(old):
+    path = old({"w": numbers(100, 1000), "small": numbers(2)})
     tracemalloc.start()
     found = by_name(open_checkpoint(path))
     assert torch.equal(found["w"].read(3, 5), numbers(100, 1000)[3:5])
@@ -273,42 +252,21 @@ def test_older_files_are_read_by_ranges(tmp_path):
     tracemalloc.stop()
 
 
-def test_an_older_file_that_was_cut_is_refused(tmp_path):
-    path = old(tmp_path, {"w": numbers(100, 10)})
+def test_an_older_file_that_was_cut_is_refused(old):
+    path = old({"w": numbers(100, 10)})
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(Refusal, match="was cut"):
         open_checkpoint(path)
 
 
-def older():
-    buffer = io.BytesIO()
-    state = {"a.weight": numbers(3, 4), "b": numbers(6), "n": {"c": torch.arange(3)}}
-    torch.save(state, buffer, _use_new_zipfile_serialization=False)
-    return buffer.getvalue()
-
-
-@settings(max_examples=300)
-@given(data=mutated(older(), len(older())))
-def test_any_bytes_of_an_older_file_open_or_are_refused(tmp_path_factory, data):
-    path = tmp_path_factory.getbasetemp() / "older.pt"
-    path.write_bytes(data)
-    opens_or_refuses(path, most=64 << 20)
-
-
-def test_a_file_is_weighed_before_it_is_read_whole(tmp_path):
-    path = old(tmp_path, {"w": torch.zeros(1000)})
+def test_a_file_is_weighed_before_it_is_read_whole(old):
+    path = old({"w": torch.zeros(1000)})
     with memory("1kB"), pytest.raises(Refusal, match="allow more"):
         open_checkpoint(path)
 
 
-def test_an_older_file_that_became_shorter_is_refused(tmp_path):
-    (stored,) = open_checkpoint(old(tmp_path, {"w": torch.zeros(1000)})).tensors
-    old(tmp_path, {"v": torch.zeros(10)})
+def test_an_older_file_that_became_shorter_is_refused(old):
+    (stored,) = open_checkpoint(old({"w": torch.zeros(1000)})).tensors
+    old({"v": torch.zeros(10)})
     with pytest.raises(Refusal, match="changed since it was opened"):
         stored.read()
-
-
-def test_sparse_tensors_of_older_files_are_left_out(tmp_path):
-    state = {"s": torch.eye(3).to_sparse(), "w": numbers(2, 2)}
-    found = opens(old(tmp_path, state), {"w": numbers(2, 2)}, names=state)
-    assert "to_dense" in found.left_out[0].why
