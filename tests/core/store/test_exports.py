@@ -28,51 +28,28 @@ def strict(path):
     return json.loads(path.read_text(), parse_constant=refuse)
 
 
-def estimates(rows):
-    return [
-        (float(r["value"]), float(r["low"]), float(r["high"]), r["how"], float(r["risk"]))
-        for r in rows
-    ]
-
-
-def expected(profile):
-    e = [r.estimate for r in profile.readings]
-    return [(x.value, x.low, x.high, x.how, x.risk) for x in e]
-
-
-def test_csv_keeps_every_digit_and_hostile_names(path, tmp_path, profile):
-    out = export(path, to="csv", path=tmp_path / "out.csv")
-    with out.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert estimates(rows) == expected(profile)
-    assert [r["site"] for r in rows] == [r.site for r in profile.readings]
-    assert {r["step"] for r in rows} == {"3"}
-
-
-def test_json_is_strict_and_keeps_every_digit(path, tmp_path, profile):
-    rows = strict(export(path, to="json", path=tmp_path / "out.json"))
-    assert estimates(rows) == expected(profile)
-    assert rows[1]["high"] == "Infinity"
-
-
-def test_parquet_keeps_types_and_digits(path, tmp_path, profile):
-    parquet = pytest.importorskip("pyarrow.parquet")
-    table = parquet.read_table(export(path, to="parquet", path=tmp_path / "out.parquet"))
-    assert estimates(table.to_pylist()) == expected(profile)
-    assert str(table.schema.field("value").type) == "double"
+def rows_of(file, to):
+    if to == "json":
+        return strict(file)
+    if to == "csv":
+        with file.open(newline="", encoding="utf-8") as lines:
+            return list(csv.DictReader(lines))
+    table = pytest.importorskip("pyarrow.parquet").read_table(file)
+    assert "value" not in table.schema.names or str(table.schema.field("value").type) == "double"
+    return table.to_pylist()
 
 
 @pytest.mark.parametrize("to", ["csv", "json", "parquet"])
-def test_singular_values_are_lists_of_numbers(path, tmp_path, profile, to):
-    out = export(path, to=to, path=tmp_path / "out", table="spectra")
-    if to == "parquet":
-        parquet = pytest.importorskip("pyarrow.parquet")
-        sigma = [row["sigma"] for row in parquet.read_table(out).to_pylist()]
-    elif to == "json":
-        sigma = [row["sigma"] for row in strict(out)]
-    else:
-        with out.open(newline="") as file:
-            sigma = [json.loads(row["sigma"]) for row in csv.DictReader(file)]
+def test_every_digit_and_hostile_names_are_kept(path, tmp_path, profile, to):
+    rows = rows_of(export(path, to=to, path=tmp_path / "out"), to)
+    numbers = ("value", "low", "high", "risk")
+    for row, reading in zip(rows, profile.readings, strict=True):
+        assert (row["site"], row["how"]) == (reading.site, reading.estimate.how)
+        assert [float(row[n]) for n in numbers] == [getattr(reading.estimate, n) for n in numbers]
+    assert {str(row["step"]) for row in rows} == {"3"}
+    assert to != "json" or rows[1]["high"] == "Infinity"
+    spectra = rows_of(export(path, to=to, path=tmp_path / "spectra", table="spectra"), to)
+    sigma = [json.loads(row["sigma"]) if to == "csv" else row["sigma"] for row in spectra]
     assert sigma == [s.spectrum.sigma.tolist() for s in profile.spectra]
 
 

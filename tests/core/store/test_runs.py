@@ -85,14 +85,6 @@ def test_times_are_utc_and_one_for_each_step(path, readings):
     assert abs(datetime.now(UTC) - time) < timedelta(minutes=1)
 
 
-def test_a_run_is_resumed_by_opening_it_again(path):
-    for step in (0, 10):
-        with Run(path) as run:
-            run.add(step=step, readings=[reading(step)])
-    with Run(path) as run:
-        assert run.steps() == (0, 10)
-
-
 def test_a_step_may_be_added_to(path):
     with Run(path) as run:
         for step in (10, 0, 10):
@@ -134,14 +126,6 @@ def test_a_reader_cannot_write(path, readings):
     Run(path).close()
     with Run(path, write=False) as run, pytest.raises(Unwritable, match="for reading only"):
         run.add(step=0, readings=readings)
-
-
-def test_a_reader_leaves_no_file_behind(path, readings):
-    with Run(path) as run:
-        run.add(step=0, readings=readings)
-    with Run(path, write=False) as run:
-        assert len(list(run.readings())) == 2
-    assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_killed_writer_leaves_whole_steps(path):
