@@ -213,14 +213,6 @@ def test_what_has_no_bulk_is_refused():
         noise(spectrum(zero), energy=energy, signs=signs)
 
 
-def test_all_randomness_is_the_generators():
-    A = planted(LAWS["sparse"](fresh(), 60, 50), [1.4])
-    state = torch.random.get_rng_state()
-    assert of(A, 5) == of(A, 5)
-    assert of(A, 5).baseline != of(A, 6).baseline
-    assert torch.equal(torch.random.get_rng_state(), state)
-
-
 def test_values_of_a_run_that_is_not_finished_are_named():
     A = planted(torch.randn(300, 250, generator=fresh()), [5.0])
     energy = Estimate.sum_of_squares(A)

@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 from hypothesis import given, strategies as st
@@ -80,16 +78,6 @@ def test_growth_widens_the_shift_rather_than_the_claim():
         for tau in (0.0, 0.5, small):
             e = count_above(M, tau)
             assert e.low <= int((lam >= tau).sum()) <= e.high
-
-
-def test_refusals(as_users_see_it):
-    with pytest.raises(ValueError, match=r"`M` must be square, got shape \(2, 3\)"):
-        count_above(torch.ones(2, 3), 0.0)
-    with pytest.raises(ValueError, match=r"must be symmetric, got 1 at \(0, 1\) and 0 at \(1, 0\)"):
-        count_above(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), 0.0)
-    for tau in (math.inf, math.nan):
-        with pytest.raises(ValueError, match="`tau` must be finite"):
-            count_above(torch.eye(2), tau)
 
 
 def test_rounding_in_the_symmetry_of_float32_is_accepted():

@@ -95,12 +95,3 @@ def test_wider_with_more_pieces():
     total = sum(parts[1:], start=parts[0]).spectrum(centred=False)
     assert total.high[-1] > 1.2 * whole.high[-1] > 0
     assert meet(whole, total)
-
-
-def test_refusals(as_users_see_it):
-    with pytest.raises(ValueError, match="`rows` must be a non-empty matrix"):
-        Moments.of(torch.ones(3))
-    with pytest.raises(ValueError, match="rows of one length, got 2 and 3"):
-        Moments.of(torch.ones(1, 2)) + Moments.of(torch.ones(1, 3))
-    with pytest.raises(ValueError, match="entries not finite"):
-        Moments.of(torch.full((2, 2), float("nan")))

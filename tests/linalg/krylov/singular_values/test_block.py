@@ -203,17 +203,6 @@ def test_the_shortfall_that_is_allowed_for():
     )
 
 
-def test_all_randomness_is_the_generators():
-    A = MATRICES["square"]
-    before = torch.random.get_rng_state()
-    one, two, other = (
-        leading(A, block=2, steps=2, generator=fresh(seed)).spectrum for seed in (5, 5, 6)
-    )
-    assert torch.equal(one.sigma, two.sigma)
-    assert not torch.equal(one.sigma, other.sigma)
-    assert torch.equal(torch.random.get_rng_state(), before)
-
-
 def test_low_precision_operators_claim_less():
     A = torch.randn(40, 30, generator=fresh(), dtype=torch.float64)
     widths = []
@@ -236,29 +225,6 @@ def test_counts_products():
     )
     leading(spy, block=4, steps=3, generator=fresh())
     assert calls == [4, -4, 4, -4, 4]
-
-
-@pytest.mark.parametrize(
-    ("ask", "words"),
-    [
-        ({"steps": 0}, "`steps` must be at least 1, got 0"),
-        ({"block": 0}, r"`block` must be in \[1, inf\), got 0. Omit it for the default."),
-    ],
-)
-def test_nothing_is_found_with_no_products(ask, words):
-    with pytest.raises(ValueError, match=words):
-        leading(torch.eye(3), **ask)
-
-
-def test_matrices_that_have_no_values_are_refused(as_users_see_it):
-    with pytest.raises(ValueError, match="`A` has 1 of 4 entries not finite"):
-        leading(torch.tensor([[1.0, 2.0], [float("nan"), 3.0]]))
-    with pytest.raises(ValueError, match="`A` must be a non-empty matrix"):
-        leading(torch.zeros(0, 3))
-    with pytest.raises(ValueError, match="`A` must have a largest singular value that float64"):
-        leading(torch.full((4, 4), 1.7e308, dtype=torch.float64), generator=fresh())
-    with pytest.raises(ValueError, match="`A` must have finite products, got nan or inf"):
-        leading(Operator.of(torch.full((4, 4), float("nan"))), generator=fresh())
 
 
 def test_derivatives_are_not_kept():

@@ -53,16 +53,3 @@ def test_more_steps_allow_for_less():
     allowed = [short_of(steps) for steps in range(1, 60)]
     assert allowed == sorted(allowed, reverse=True)
     assert all(x > 1 and math.isfinite(x) for x in allowed)
-
-
-def test_all_randomness_is_the_generators():
-    A = torch.randn(60, 50, generator=fresh())
-    state = torch.random.get_rng_state()
-    one, two, other = (largest(A, steps=5, generator=fresh(s)) for s in (1, 1, 2))
-    assert one == two != other
-    assert torch.equal(torch.random.get_rng_state(), state)
-
-
-def test_no_steps_are_refused():
-    with pytest.raises(ValueError, match="steps"):
-        largest(torch.eye(3), steps=0)

@@ -98,15 +98,6 @@ def test_scaling():
     assert one.below(0.2).value == pytest.approx(other.below(0.2e200).value, rel=1e-9)
 
 
-def test_refusals(as_users_see_it):
-    with pytest.raises(ValueError, match="`A` must be symmetric"):
-        spectral_density(torch.tensor([[1.0, 2.0], [0.0, 1.0]]))
-    with pytest.raises(ValueError, match="`samples` must be at least 2"):
-        spectral_density(Operator.of(torch.eye(3)), samples=1)
-    with pytest.raises(ValueError, match="`risk` must be"):
-        spectral_density(Operator.of(torch.eye(3)), risk=2.0)
-
-
 def test_spaces_at_hand_are_used_if_they_began_at_random():
     A = Operator.of(with_values(bulk_and_outliers()))
     g = fresh()

@@ -65,22 +65,3 @@ def test_scaling(scale):
     other = trace(Operator.of(scale * A), samples=8, generator=fresh())
     assert other.value == pytest.approx(scale * one.value, rel=1e-12)
     assert other.high == pytest.approx(scale * one.high, rel=1e-12)
-
-
-def test_touches_no_global_state():
-    state = torch.random.get_rng_state()
-    one, two = (trace(Operator.of(symmetric()), samples=4, generator=fresh(3)) for _ in range(2))
-    assert one == two
-    assert (torch.random.get_rng_state() == state).all()
-
-
-def test_refusals(as_users_see_it):
-    with pytest.raises(ValueError, match=r"`A` must be square, got shape \(2, 3\)"):
-        trace(torch.ones(2, 3))
-    with pytest.raises(ValueError, match=r"`A` must be square, got shape \(2, 3\)"):
-        trace(Operator.of(torch.ones(2, 3)))
-    with pytest.raises(ValueError, match="`samples` must be at least 2, got 1"):
-        trace(Operator.of(torch.eye(3)), samples=1)
-    for risk in (0.0, 1.0):
-        with pytest.raises(ValueError, match="`risk` must be"):
-            trace(Operator.of(torch.eye(3)), risk=risk)
