@@ -114,7 +114,17 @@ def main() -> None:
             code = command(*bound.args, **bound.kwargs)
         sys.exit(code)
     except cyclopts.CycloptsError as error:
-        note(f"sigmascope: {_usage(error)}")
+        error.verbose = False  # else it shows the signature of our function
+        said = " ".join(str(error).split())
+        if isinstance(error, cyclopts.UnusedCliTokensError):
+            left = error.unused_tokens or [""]
+            said = (
+                f"`{' '.join(left)}` is left over: what belongs to an option stands behind its "
+                f"name, `--NAME {left[0]}`."
+            )
+        said = said.removesuffix(".") if said.endswith("?.") else said
+        named = " ".join(("sigmascope", *(error.command_chain or ())))
+        note(f"sigmascope: {said} `{named} --help` helps.")
     except KeyboardInterrupt:
         note("Interrupted.")
         sys.exit(INTERRUPTED)
@@ -130,20 +140,6 @@ def main() -> None:
             named = " ".join(("sigmascope", *app.parse_commands(words)[0]))
             note(f"`{named} --help` shows how it is called, with examples.")
     sys.exit(MISUSED)
-
-
-def _usage(error: cyclopts.CycloptsError) -> str:
-    """What is wrong with the words of the command line, and which help speaks of it."""
-    error.verbose = False  # else it shows the signature of our function
-    words = " ".join(str(error).split())
-    if isinstance(error, cyclopts.UnusedCliTokensError):
-        left = error.unused_tokens or [""]
-        words = (
-            f"`{' '.join(left)}` is left over: what belongs to an option stands behind its name, "
-            f"`--NAME {left[0]}`."
-        )
-    command = " ".join(("sigmascope", *(error.command_chain or ())))
-    return f"{words.removesuffix('.') if words.endswith('?.') else words} `{command} --help` helps."
 
 
 def _said(error: BaseException) -> str:

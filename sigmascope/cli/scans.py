@@ -1,6 +1,6 @@
 """`sigmascope scan`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,6 @@ from sigmascope.cli.outputs import (
 from sigmascope.core import guard
 
 if TYPE_CHECKING:
-    from sigmascope.core.records import Scan
     from sigmascope.scanning.matrices import NameRule
 
 Effort = Literal["auto", "full", "leading"]
@@ -169,33 +168,25 @@ def scan(
                     told=told,
                     progress=progress,
                 )
-            ends.append(_told(found, files, whole, strict))
+            from sigmascope import diagnosis, report  # not before: a worker of one is this process
+
+            findings = diagnosis.checkpoints.scan_findings(found)
+            failed = strict and any(f.severity != "note" for f in findings)
+            if html is not None:
+                from sigmascope.scanning.page import scan_page
+
+                scan_page(html, found, findings)
+                wrote(html)
+            if str(lines) != "-":
+                shown = {"json": json, "plot": plot, "printed": {"whole": whole}}
+                ends.append(finish(found, findings, failed=failed, **shown))
+                continue
+            if json is not None:  # the output belongs to the lines
+                write(json, report.json_form(found, findings))
+            if plot is not None:
+                plotted(plot, found, findings)
+            ends.append(FOUND if failed else HEALTHY)
     return max(ends)
-
-
-def _told(found: "Scan", files: Mapping[str, Any], whole: bool, strict: bool) -> int:
-    """Print and write what was found; the exit code."""
-    from sigmascope import diagnosis, report  # not before: a worker of one is this process
-
-    findings = diagnosis.checkpoints.scan_findings(found)
-    failed = strict and any(f.severity != "note" for f in findings)
-    if files["html"] is not None:
-        from sigmascope.scanning.page import scan_page
-
-        scan_page(files["html"], found, findings)
-        wrote(files["html"])
-    if str(files["lines"]) == "-":  # the output is theirs
-        if files["json"] is not None:
-            write(files["json"], report.json_form(found, findings))
-        return FOUND if failed else HEALTHY
-    return finish(
-        found,
-        findings,
-        json=files["json"],
-        plot=files["plot"],
-        failed=failed,
-        printed={"whole": whole},
-    )
 
 
 @contextmanager

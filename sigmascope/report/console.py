@@ -266,16 +266,14 @@ def sparkline(values: Sequence[float | None], *, width: int) -> str:
     scaled = [v if v is None else scale(v) if math.isfinite(v) else math.nan for v in values]
     count = min(len(scaled), width)
     edges = [i * len(scaled) // count for i in range(count + 1)] if count else [0]
-    levels = [_mean(scaled[start:end]) for start, end in pairwise(edges)]
+    levels = []
+    for start, end in pairwise(edges):
+        some = [v for v in scaled[start:end] if v is not None]
+        # a nan makes the mean nan, for it must not be averaged away
+        levels.append(sum(some) / len(some) if some else None)
     known = [v for v in levels if v is not None and not math.isnan(v)]
     low, high = min(known, default=0.0), max(known, default=0.0)
     return "".join(" " if v is None else _block(v, low, high) for v in levels)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """Mean of the values there are; a nan makes it nan, for it must not be averaged away."""
-    known = [v for v in values if v is not None]
-    return sum(known) / len(known) if known else None
 
 
 def _block(value: float, low: float, high: float) -> str:

@@ -52,8 +52,18 @@ def named(spec: str) -> Iterator[Any]:
     require_program(place)
     if path.suffix == ".py":
         require_file(path, (".py",))
-        with _visiting(path.resolve().parent, own=path.resolve()):
-            yield _attribute(_from_file(path.resolve(), place), name, spec)
+        own = path.resolve()
+        with _visiting(own.parent, own=own):
+            read_file(own, most=LONGEST)
+            # under its own name, so that neighbours may import it, unless that would hide a module
+            called = own.stem if own.stem not in sys.modules else f"sigmascope_user_{own.stem}"
+            found = importlib.util.spec_from_file_location(called, own)
+            assert found is not None
+            assert found.loader is not None
+            loader, module = found.loader, importlib.util.module_from_spec(found)
+            sys.modules[called] = module  # dataclasses and siblings look it up; taken out again
+            _run(lambda: loader.exec_module(module), place)
+            yield _attribute(module, name, spec)
     elif all(part.isidentifier() for part in place.split(".")):
         with _visiting(Path.cwd()):
             yield _attribute(_from_path(place), name, spec)
@@ -142,19 +152,6 @@ def _lies_in(folder: Path, name: str) -> bool:
     packages = getattr(sys.modules.get(top), "__path__", ())
     file = _file(top)
     return folder in ([Path(p).parent for p in packages] or ([file.parent] if file else []))
-
-
-def _from_file(path: Path, place: str) -> ModuleType:
-    # Under its own name, so that its neighbours may import it, unless that would hide a module.
-    read_file(path, most=LONGEST)
-    name = path.stem if path.stem not in sys.modules else f"sigmascope_user_{path.stem}"
-    found = importlib.util.spec_from_file_location(name, path)
-    assert found is not None
-    assert found.loader is not None
-    loader, module = found.loader, importlib.util.module_from_spec(found)
-    sys.modules[name] = module  # dataclasses and siblings look it up; _visiting takes it out again
-    _run(lambda: loader.exec_module(module), place)
-    return module
 
 
 def _from_path(place: str) -> ModuleType:

@@ -74,8 +74,9 @@ def steps(
     path, file = found.path, found.file
     if found.version == 1:
         if not after.last:
-            old = {}
-            for table in (t for t in of if t in tables(1)):  # there are no checksums in format 1
+            old: dict[Table, list[tuple[Any, ...]]] = {}
+            there: list[Table] = [table for table in of if table in {*tables(1)}]
+            for table in there:  # there are no checksums in format 1
                 with sound(path, f"the {table} cannot be read"):
                     query = f"{selection(table, 1)} ORDER BY id"
                     old[table] = [row[1:] for row in file.execute(query, (0,)).fetchall()]

@@ -111,14 +111,12 @@ def insertion(table: Table) -> str:
 
 def selection(table: Table, version: int = VERSION) -> str:
     """The SQL that reads rows after a number, with their numbers, in the order of writing."""
-    names = (_column(name, version) for name in COLUMNS[table])
+    names = []
+    for name in COLUMNS[table]:
+        if version < SINCE.get(name, 1):
+            names.append("'[]'" if name == "facts" else "''")
+        elif name in _SIDES and version == 1:  # where a side that does not apply has no route
+            names.append(f"CASE {name.split('_')[0]}_how WHEN '' THEN NULL ELSE {name} END")
+        else:
+            names.append(name)
     return f"SELECT {', '.join(('id', 'step', 'time', *names))} FROM {table} WHERE id > ?"
-
-
-def _column(name: str, version: int) -> str:
-    """A column as an older format has it; a side that does not apply has no route in format 1."""
-    if version < SINCE.get(name, 1):
-        return "'[]'" if name == "facts" else "''"
-    if name not in _SIDES or version > 1:
-        return name
-    return f"CASE {name.split('_')[0]}_how WHEN '' THEN NULL ELSE {name} END"
