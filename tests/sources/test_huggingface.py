@@ -33,8 +33,10 @@ def folder(tmp_path):
 
 
 def test_a_folder_with_a_config_alone_has_random_weights(folder):
-    before = torch.get_rng_state()
-    first, second = (open_model(str(folder()), generator=generator()) for _ in "ab")
+    before, home = torch.get_rng_state(), folder()
+    held = {p: p.read_bytes() for p in home.rglob("*")}
+    first, second = (open_model(str(home), generator=generator()) for _ in "ab")
+    assert {p: p.read_bytes() for p in home.rglob("*")} == held
     assert type(first.module).__name__ == "BertForSequenceClassification"
     assert not first.module.training
     assert first.origin == "hugging face"
@@ -66,13 +68,6 @@ def test_weights_that_are_not_in_the_folder_are_named(folder, tmp_path):
     assert "except `classifier.bias`, `classifier.weight`" in open_model(str(path.parent)).weights
 
 
-def test_a_folder_is_left_as_it_was(folder):
-    home = folder()
-    before = {p: p.read_bytes() for p in home.rglob("*")}
-    open_model(str(home))
-    assert {p: p.read_bytes() for p in home.rglob("*")} == before
-
-
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -88,19 +83,21 @@ def test_a_config_that_makes_no_model_is_refused(folder, changes, says):
     assert "\n" not in str(refusal.value)
 
 
-def test_a_folder_that_is_no_model_is_refused(folder, tmp_path):
-    with pytest.raises(Refusal, match=r"without a config.json.*it holds nothing"):
-        open_model(str(tmp_path))
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("config.json", None, r"without a config.json.*it holds nothing"),
+        ("config.json", "{", "not valid JSON"),
+        ("config.json", "[]", "a JSON object"),
+        ("model.safetensors", "cut off", "transformers cannot build"),
+    ],
+)
+def test_a_folder_that_is_no_model_is_refused(folder, name, content, says):
     home = folder()
-    (home / "config.json").write_text("{")
-    with pytest.raises(Refusal, match="not valid JSON"):
-        open_model(str(home))
-    (home / "config.json").write_text("[]")
-    with pytest.raises(Refusal, match="a JSON object"):
-        open_model(str(home))
-    folder()
-    (home / "model.safetensors").write_bytes(b"cut off")
-    with pytest.raises(Refusal, match="transformers cannot build"):
+    (home / name).unlink(missing_ok=True)
+    if content is not None:
+        (home / name).write_text(content)
+    with pytest.raises(Refusal, match=says):
         open_model(str(home))
 
 

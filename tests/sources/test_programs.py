@@ -31,24 +31,23 @@ def file(tmp_path):
     return path
 
 
-def test_a_function_is_called(file):
-    made = open_program(f"{file}:program")
-    assert isinstance(made["model"], nn.Linear)
-    assert made["data"].shape == (4, 3)
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("program", lambda found: found["data"].shape == (4, 3)),
+        ("model", lambda found: isinstance(found, nn.Linear)),
+        ("kept", lambda found: found == {"lr": 0.5}),
+        ("Named", lambda found: found.lr == 0.1),
+        ("nothing", lambda found: found is None),  # for the reader of programs to refuse
+    ],
+)
+def test_functions_and_classes_are_called_and_what_is_made_is_not(file, name, made):
+    assert made(open_program(f"{file}:{name}"))
 
 
 def test_a_function_is_given_back_where_it_is_not_to_be_called(file):
     assert open_program(f"{file}:program", called=False)()["data"].shape == (4, 3)
     assert open_program(f"{file}:raises", called=False).__name__ == "raises"
-
-
-def test_what_is_made_is_not_called(file):
-    assert isinstance(open_program(f"{file}:model"), nn.Linear)
-    assert open_program(f"{file}:kept") == {"lr": 0.5}
-
-
-def test_a_class_is_made_into_an_object(file):
-    assert open_program(f"{file}:Named").lr == 0.1
 
 
 def test_a_function_of_a_module_is_found_from_here(file, monkeypatch):
@@ -63,7 +62,9 @@ def test_its_chances_come_from_the_generator_and_those_of_torch_stay(file):
         open_program(f"{file}:program", generator=torch.Generator().manual_seed(seed))["data"]
         for seed in (0, 0, 1)
     ]
+    again = open_changed(f"{file}:program", FILE, generator=torch.Generator().manual_seed(0))
     assert torch.equal(made[0], made[1])
+    assert torch.equal(made[0], again["data"])
     assert not torch.equal(made[0], made[2])
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -92,10 +93,6 @@ def test_refusals(file, monkeypatch, name, says):
         open_program(name)
 
 
-def test_what_returns_nothing_is_for_the_reader_of_programs_to_refuse(file):
-    assert open_program(f"{file}:nothing") is None
-
-
 def test_the_file_that_a_spec_leads_to(file, monkeypatch):
     assert source_of(f"{file}:program") == (file, "program")
     monkeypatch.chdir(file.parent)
@@ -114,13 +111,6 @@ def test_a_changed_text_is_run_in_the_place_of_the_file(file):
     assert open_changed(f"{file}:kept", FILE.replace("0.5", "0.75")) == {"lr": 0.75}
     assert file.read_bytes() == before
     assert {*sys.modules} == modules
-
-
-def test_the_same_seed_draws_the_same_weights(file):
-    g = torch.Generator
-    one = open_program(f"{file}:program", generator=g().manual_seed(3))
-    other = open_changed(f"{file}:program", FILE, generator=g().manual_seed(3))
-    assert torch.equal(one["data"], other["data"])
 
 
 def test_a_text_that_raises_is_refused(file):

@@ -76,6 +76,8 @@ def folder(tmp_path):
     (tmp_path / "library.py").write_text("from torch import nn\n\nmodel = nn.Linear(3, -1)\n")
     (tmp_path / "random.py").write_text("from torch import nn\nmodel = nn.Linear(2, 3)\n")
     (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / "long.py").touch()
+    os.truncate(tmp_path / "long.py", 17 << 20)
     return tmp_path
 
 
@@ -186,6 +188,7 @@ def test_a_generator_makes_a_factory_repeatable(folder):
         ("from_missing.py:build", "raised ImportError: cannot import name"),
         ("raising.py:build", "raised RuntimeError: first line"),
         ("leaving.py:build", "raised SystemExit: 1"),
+        ("long.py:build", "at most 16 MiB"),
     ],
 )
 def test_what_builds_no_model_is_refused_in_one_sentence(folder, spec, says):
@@ -193,6 +196,9 @@ def test_what_builds_no_model_is_refused_in_one_sentence(folder, spec, says):
     with pytest.raises(Refusal, match=says) as refusal:
         open_model(str(folder / spec))
     assert "\n" not in str(refusal.value)
+    assert " raised KeyError" not in str(refusal.value) or isinstance(
+        refusal.value.__cause__, KeyError
+    )
     assert str(refusal.value).endswith((".", "?"))
     assert not str(refusal.value).endswith(("..", "?."))
     assert sys.path == path
@@ -215,20 +221,8 @@ def test_a_module_path_that_leads_nowhere_is_refused(spec, says):
         open_model(spec)
 
 
-def test_the_cause_is_kept(folder):
-    with pytest.raises(Refusal) as refusal:
-        open_model(f"{folder / 'mine.py'}:raises")
-    assert isinstance(refusal.value.__cause__, KeyError)
-
-
 def test_a_pipe_with_the_name_of_a_program_is_no_file_that_is_missing(tmp_path):
     os.mkfifo(tmp_path / "pipe.py")
     for spec in (f"{tmp_path}/pipe.py:build", f"{tmp_path}/pipe.py"):
         with pytest.raises(Refusal, match="device, pipe or socket"):
             open_model(spec)
-
-
-def test_a_program_of_megabytes_is_not_read(tmp_path):
-    (tmp_path / "long.py").write_bytes(b"#" * (17 << 20))
-    with pytest.raises(Refusal, match="at most 16 MiB"):
-        open_model(f"{tmp_path}/long.py:build")

@@ -63,8 +63,12 @@ def spec(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["pair", "mapping", "loaders", "loader", "listed"])
-def test_pairs_mappings_and_loaders_give_inputs_and_targets(spec, name):
+def test_pairs_mappings_and_loaders_give_inputs_and_targets(spec, tmp_path, name):
+    modules, path = set(sys.modules), list(sys.path)
     data = open_data(spec(name))
+    assert sys.path == path  # nothing is left behind
+    assert "loading" not in set(sys.modules) - modules
+    assert [p.name for p in tmp_path.iterdir()] == ["loading.py"]
     assert torch.equal(data.inputs, torch.arange(40.0).view(20, 2))
     assert torch.equal(data.targets, torch.arange(20) % 4)
     assert data.outputs == 4
@@ -118,11 +122,3 @@ def test_a_loader_that_gives_no_batch_is_refused(spec, name, says):
     with pytest.raises(Refusal, match=says) as refusal:
         open_data(spec(name))
     assert "\n" not in str(refusal.value)
-
-
-def test_nothing_is_left_behind(spec, tmp_path):
-    modules, path = set(sys.modules), list(sys.path)
-    open_data(spec("pair"))
-    assert sys.path == path
-    assert "loading" not in set(sys.modules) - modules
-    assert [p.name for p in tmp_path.iterdir()] == ["loading.py"]

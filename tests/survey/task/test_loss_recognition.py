@@ -73,11 +73,10 @@ def test_what_the_loss_leaves_out_is_not_wanted():
 
 
 def test_what_fits_no_shape_is_told_as_far_as_it_goes():
-    assert labels_of(torch.zeros(SAMPLES, 3), ids(5, SAMPLES, 2)).wanted is None
-    assert labels_of(torch.zeros(SAMPLES, 3), torch.zeros(0)) is None
-    assert (
-        labels_of(torch.zeros(SAMPLES, 3), torch.zeros(SAMPLES, 3, dtype=torch.complex64)) is None
-    )
+    output = torch.zeros(SAMPLES, 3)
+    assert labels_of(output, ids(5, SAMPLES, 2)).wanted is None
+    assert labels_of(output, torch.zeros(0)) is None
+    assert labels_of(output, torch.zeros(SAMPLES, 3, dtype=torch.complex64)) is None
 
 
 # ------------------------------------------------------------------------------
@@ -288,21 +287,13 @@ def asked(loss, width, targets):
     return needs_of(loss, output, targets, labels_of(output, targets))
 
 
-@pytest.mark.parametrize("name", PROBABILITIES)
-def test_losses_of_probabilities(name):
-    loss, width, targets, coupling = PROBABILITIES[name]
+@pytest.mark.parametrize("name", [*PROBABILITIES, *OTHERS])
+def test_losses_of_probabilities_are_told_from_those_of_other_numbers(name):
+    loss, width, targets, coupling = (PROBABILITIES | OTHERS)[name]
     found = asked(loss, width, targets)
-    assert found.probabilities
-    assert (found.least, found.coupling) == (0.0, coupling)
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_losses_of_other_numbers(name):
-    loss, width, targets, coupling = OTHERS[name]
-    found = asked(loss, width, targets)
-    assert not found.probabilities
-    assert found.coupling == coupling
-    assert not found.indifferent
+    assert found.probabilities == (name in PROBABILITIES)
+    assert (found.coupling, found.indifferent) == (coupling, False)
+    assert name in OTHERS or found.least == 0.0
 
 
 def test_a_loss_of_positive_numbers_is_none_of_probabilities():
