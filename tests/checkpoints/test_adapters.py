@@ -66,6 +66,15 @@ def test_changes_of_transposed_weights_are_turned(tmp_path, settings):
     assert found.name == "words.weight"
 
 
+@pytest.mark.parametrize(("start", "shifted"), [("PiSSA_niter_4", True), ("gaussian", False)])
+def test_a_pair_whose_start_was_taken_off_the_base_says_so(tmp_path, start, shifted):
+    (found,) = adapter(tmp_path, pair("q"), init_lora_weights=start).adapters
+    assert (
+        found.shifted.startswith(f"adapter_config.json says `init_lora_weights={start}`") == shifted
+    )
+    assert bool(found.shifted) == shifted
+
+
 def test_modules_trained_whole_stay_tensors(tmp_path):
     found = adapter(tmp_path, pair("q") | {"base_model.model.head.weight": numbers(3, 3)})
     assert [t.name for t in found.tensors] == ["head.weight"]

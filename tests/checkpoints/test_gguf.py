@@ -91,6 +91,9 @@ def test_parts_of_a_split_file_are_one_checkpoint(tmp_path):
     write(tmp_path / "m-00001-of-00002.gguf", {"a": numbers(2, 2).numpy()})
     write(tmp_path / "m-00002-of-00002.gguf", {"b": numbers(3, 2).numpy()})
     opens(tmp_path, {"a": numbers(2, 2), "b": numbers(3, 2)}, format="GGUF, 2 shards")
+    write(tmp_path / "m-00002-of-00002.gguf", {"a": numbers(3, 2).numpy()})
+    with pytest.raises(Refusal, match="must have different tensors, got one twice"):
+        open_checkpoint(tmp_path)
 
 
 def text(word):
