@@ -14,6 +14,7 @@ from sigmascope.cli.outputs import (
     HEALTHY,
     MARKS,
     finish,
+    plotted,
     progress_bar,
     require_run,
     require_targets,
