@@ -15,7 +15,7 @@ from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, windows
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
 from sigmascope.diagnosis.trainability.short_runs import Probing
-from sigmascope.models.samples import Batch, Loss, scalar_loss
+from sigmascope.models.samples import Batch, Loss, of_output, scalar_loss
 from sigmascope.models.subject import Subject
 
 __all__ = ["Entry", "Ranked", "looked", "rank", "ranked_entries"]
@@ -213,11 +213,14 @@ def rank(
     """
     named = models if isinstance(models, Mapping) else {str(i + 1): m for i, m in enumerate(models)}
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
-    shared = (batch, targets, loss, optimizer, None if rates is None else tuple(rates), batch_dim)
+    rest = (optimizer, None if rates is None else tuple(rates), batch_dim)
+    entries = []
     for name, model in named.items():  # before time is spent on any of them
         with _naming(name):
-            scalar_loss(loss, Subject(model, batch, batch_dim=batch_dim).output, targets)
-    entries = [Entry(name, model, *shared) for name, model in named.items()]
+            subject = Subject(model, batch, batch_dim=batch_dim)
+            own = of_output(loss, subject.output, subject.output_rule, targets)
+            scalar_loss(own, subject.output, targets)
+        entries.append(Entry(name, model, batch, targets, own, *rest))
     return ranked_entries(entries, passes=passes, budget=budget)
 
 

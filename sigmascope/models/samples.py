@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -226,6 +226,9 @@ def run(model: Callable[..., Any], batch: Batch) -> Any:
         return model(*own)
 
 
+WHOLE = "the output tensor"  # the rule where there is nothing to choose from
+
+
 def as_tensor(output: Any) -> tuple[Tensor, str]:
     """The one tensor of an output that is studied, and the rule that chose it.
 
@@ -234,7 +237,7 @@ def as_tensor(output: Any) -> tuple[Tensor, str]:
     """
     output = _fields(output) if _is_record(output) and not isinstance(output, Mapping) else output
     if isinstance(output, Tensor):
-        chosen, rule = output, "the output tensor"
+        chosen, rule = output, WHOLE
     elif isinstance(output, Mapping):
         floating = {k: v for k, v in output.items() if isinstance(v, Tensor) and _floating(v)}
         key = next((k for k in PREFERRED if k in floating), next(iter(floating), None))
@@ -430,6 +433,70 @@ def require_finite_targets(targets: Any) -> None:
                 f"`targets` must be finite, got {bad} of {tensor.numel()} values that are not, the "
                 f"first at {first} of shape {shape}. Leave these samples out, or fill the values."
             )
+
+
+class Unread(AttributeError):
+    """A loss reads of an output what is not studied."""
+
+
+class Chosen:
+    """What stands for a structured output where only its studied tensor is at hand.
+
+    It is read as the output would be: `out.logits`, `out["logits"]`, `out[0]`, `first, *_ = out`.
+
+    Args:
+        tensor: The one that was chosen of it.
+        rule: By which, as `as_tensor` says.
+    """
+
+    def __init__(self, tensor: Tensor, rule: str) -> None:
+        self._tensor, self._rule = tensor, rule
+
+    def __getattr__(self, name: str) -> Tensor:
+        if self._rule == f"output[{name!r}]":
+            return self._tensor
+        said = f"the loss reads `.{name}` of the output, of which {self._rule} alone is studied"
+        raise Unread(said, name=name)
+
+    def __getitem__(self, key: object) -> Tensor:
+        if isinstance(key, str):
+            return self.__getattr__(key)
+        if isinstance(key, int) and key == 0:
+            return self._tensor
+        raise TypeError(f"of the output, {self._rule} is studied, and nothing at {key!r}")
+
+    def __iter__(self) -> Iterator[Tensor]:
+        yield self._tensor
+
+
+def of_output(loss: Loss, output: Tensor, rule: str, targets: Any) -> Loss:
+    """The loss as a function of the studied tensor, where it may be one of the whole output.
+
+    A loss that is written on what the model returns (`out.logits`) is asked with that tensor in
+    its place. Of an output with several parts, `out[0]` is its first part, not its first sample.
+
+    Args:
+        loss: The user's.
+        output: The tensor that is studied.
+        rule: By which it was chosen.
+        targets: What the loss compares with.
+    """
+    if rule == WHOLE:
+        return loss
+    whole = lambda out, wanted: loss(cast("Tensor", Chosen(out, rule)), wanted)
+    held = output.detach().clone()
+    for asked in (whole, loss):  # one of a tensor fails on what stands for an output
+        try:
+            with random_states(0), torch.no_grad():
+                float(asked(held, targets))
+        except Unread as error:
+            if not hasattr(held, str(error.name)):
+                return whole  # which says, wherever it is asked, what it reads
+        except (Exception, SystemExit):  # noqa: BLE001 (a user's loss raises anything)
+            pass
+        else:
+            return asked
+    return loss
 
 
 def scalar_loss(loss: Loss, out: Tensor, targets: Any) -> Tensor:

@@ -67,6 +67,7 @@ from sigmascope.models.samples import (
     Spectra,
     as_tensor,
     beside,
+    of_output,
     prepared,
     require_finite_targets,
     require_task,
@@ -167,6 +168,8 @@ class Observed:
         if self.batch_dim == 0:
             require_samples(self._own(trace.calls), self.batch, trace.output, count=self.count)
         if self.loss is not None and self.targets is not None:
+            loss = of_output(self.loss, trace.output, trace.rule, self.targets)
+            object.__setattr__(self, "loss", loss)
             require_task(
                 trace.output, self.targets, self.loss, count=self.count, batch_dim=self.batch_dim
             )
@@ -343,6 +346,7 @@ class SubjectRuns(Observed):
     @cached_property
     def scene(self) -> Scene:
         """The samples, and how the model is run on them."""
+        frozen = self._trace.frozen  # first, for by it the loss is known
         return Scene(
             self.model,
             self.batch,
@@ -350,7 +354,7 @@ class SubjectRuns(Observed):
             self.loss,
             self.batch_dim,
             self._listened,
-            self._trace.frozen,
+            frozen,
         )
 
     @cached_property

@@ -18,12 +18,14 @@ from sigmascope.models.samples import (
     copied,
     loss_name,
     mapped,
+    of_output,
     pieces,
     prepared,
     rows,
     run,
     sample_count,
     samples_first,
+    scalar_loss,
     spectra_of,
     tensors,
 )
@@ -476,3 +478,56 @@ def test_data_beyond_the_models_precision_are_refused_as_such(as_users_see_it):
 ])  # fmt: skip
 def test_losses_have_names(loss, targets, name):
     assert loss_name(loss, targets) == name
+
+
+SCORES = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+CLASSES = torch.tensor([0, 1, 2, 0, 1, 2])
+VALUES = torch.ones(6, 3)
+
+
+@pytest.mark.parametrize(
+    ("rule", "loss", "targets"),
+    [
+        ("output['logits']", lambda o, y: F.cross_entropy(o.logits, y), CLASSES),
+        ("output['logits']", lambda o, y: F.cross_entropy(o["logits"], y), CLASSES),
+        ("output['logits']", lambda o, y: F.cross_entropy(o[0], y), CLASSES),
+        ("output['logits']", lambda o, y: F.mse_loss(o[0], y), VALUES),  # rows would be spread
+        ("output['pred']", lambda o, y: F.mse_loss(o["pred"].relu(), y), VALUES),
+        ("the first floating tensor of the output", lambda o, y: F.mse_loss(o[0], y), VALUES),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_loss_of_the_whole_output_is_asked_with_the_tensor_in_its_place(rule, loss, targets):
+    own = of_output(loss, SCORES, rule, targets)
+    of_tensor = F.mse_loss if targets is VALUES else F.cross_entropy
+    studied = SCORES.relu() if "pred" in rule else SCORES
+    assert own(SCORES, targets) == of_tensor(studied, targets)
+    leaf = SCORES.clone().requires_grad_()
+    own(leaf, targets).backward()
+    assert leaf.grad is not None
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        F.cross_entropy,
+        lambda o, y: F.cross_entropy(o, y),
+        lambda o, y: F.nll_loss(o.log_softmax(1), y),
+        lambda o, y: F.cross_entropy(o[:, [0, 1, 2]], y),
+    ],
+)
+def test_a_loss_of_the_tensor_stays_as_it_is_whatever_the_output_is(loss):
+    for rule in ("the output tensor", "output['logits']"):
+        assert of_output(loss, SCORES, rule, CLASSES) is loss
+
+
+def test_what_a_loss_reads_that_is_not_studied_is_named():
+    own = of_output(lambda o, y: o.hidden_states[0].mean(), SCORES, "output['logits']", CLASSES)
+    with pytest.raises(Refusal, match=r"reads `.hidden_states` .* output\['logits'\] alone"):
+        scalar_loss(own, SCORES, CLASSES)
+
+
+def test_asking_draws_no_number_of_the_users():
+    before = torch.get_rng_state()
+    of_output(lambda o, y: o.logits.bernoulli().mean(), SCORES, "output['logits']", CLASSES)
+    assert torch.equal(torch.get_rng_state(), before)

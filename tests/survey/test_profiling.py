@@ -295,3 +295,19 @@ def test_a_cap_holds_that_weights_and_gradients_are_large_for():
     peak, *views = done.stdout.split()
     assert {"representations", "weights", "features", "gradients", "setup"} <= set(views)
     assert int(peak) <= 300e6
+
+
+def test_a_loss_may_read_what_a_model_of_transformers_returns():
+    from transformers import BertConfig, BertForSequenceClassification
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        sizes = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2}
+        config = BertConfig(**sizes, num_hidden_layers=1, vocab_size=20, num_labels=3)
+        model = BertForSequenceClassification(config)
+    batch = {"input_ids": torch.arange(32).reshape(8, 4) % 20}
+    classes = torch.arange(8) % 3
+    losses = F.cross_entropy, lambda out, y: F.cross_entropy(out.logits, y)
+    first, second = (survey.profile(model, batch, targets=classes, loss=loss) for loss in losses)
+    of_loss = [[r for r in p.readings if r.view == "gradients"] for p in (first, second)]
+    assert of_loss[0] == of_loss[1] != []
