@@ -584,12 +584,21 @@ class Layer:
         kind: Class of the module, e.g. `"Linear"`.
         depth: Place in the order of calls, from 0.
         parameters: Names of the weights it applies.
+        reads: Shape of the first tensor it reads, the batch included; empty where none was seen.
+        writes: Shape of the first floating tensor it writes.
+        numbers: How many numbers its weights and biases are, those that it shares included.
+        multiply_adds: Of this call, for the whole batch; None of a layer whose arithmetic is not
+            known. Biases, normalisers and activations are not counted, nor what is no layer.
     """
 
     site: str
     kind: str
     depth: int
     parameters: tuple[str, ...] = ()
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    numbers: int = 0
+    multiply_adds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The layers of a model: which modules they are, what they read and write, what it refuses."""
 
+import math
 import os
 import re
 import sys
@@ -104,6 +105,47 @@ def channel_dim(module: nn.Module, value: Tensor) -> int:
 def transposed(module: nn.Module) -> bool:
     """Whether a convolution is applied as its adjoint."""
     return isinstance(module, _ConvTransposeNd)
+
+
+def multiply_adds(call: "Call") -> int | None:
+    """Multiplications, each with its addition, of one call of a layer; None where not known.
+
+    Every entry of a weight is used once for each position that it is applied at; a look-up is free.
+    Attention is counted as of a sequence with itself, its two products included. Sizes are those
+    that layers declare: to ask for a weight that is computed would compute it, and may change it.
+    """
+    module, x, y = call.module, call.input, call.output
+    if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+        return 0
+    if isinstance(module, nn.Linear):
+        return module.in_features * y.numel()
+    if isinstance(module, _ConvNd):
+        used = module.in_channels * math.prod(module.kernel_size) // module.groups
+        if transposed(module):
+            return used * module.out_channels * (x.numel() // module.in_channels)
+        return used * y.numel()
+    if isinstance(module, nn.Bilinear):
+        return module.in1_features * module.in2_features * y.numel()
+    if isinstance(module, nn.MultiheadAttention):
+        length = x.shape[1 if module.batch_first and x.ndim == 3 else 0]
+        width = module.embed_dim
+        used = width * (2 * width + module.kdim + module.vdim) + 2 * length * width
+        return x.numel() // width * used
+    if isinstance(module, nn.RNNBase | nn.RNNCellBase):
+        gates = {"LSTM": 4, "GRU": 3}.get(type(module).__name__.removesuffix("Cell"), 1)
+        state, steps = module.hidden_size, x.numel() // module.input_size
+        layers = getattr(module, "num_layers", 1)
+        sides = 2 if getattr(module, "bidirectional", False) else 1
+        out = getattr(module, "proj_size", 0) or state
+        read = [module.input_size, *[sides * out] * (layers - 1)]
+        shrunk = state * out if out != state else 0
+        return steps * sides * sum(gates * state * (r + out) + shrunk for r in read)
+    weight = module._parameters.get("weight")
+    if weight is None or weight.ndim != 2 or min(x.ndim, y.ndim) == 0:
+        return None
+    if [x.shape[-1], y.shape[-1]] not in ([*weight.shape], [*weight.shape][::-1]):
+        return None
+    return x.shape[-1] * y.numel()
 
 
 def _applies_weight(module: nn.Module) -> bool:

@@ -183,6 +183,19 @@ def within(estimate: Estimate) -> str:
     return f"{compact(estimate.value, digits=3)} ±{per_cent:g}%"
 
 
+def amount(count: int) -> str:
+    """A whole number, short.
+
+    Example:
+        >>> [amount(n) for n in (0, 9_408, 14_500_000, 3_200_000_000)]
+        ['0', '9.41k', '14.5M', '3.2G']
+    """
+    for power, letter in ((12, "T"), (9, "G"), (6, "M"), (3, "k")):
+        if count >= 10**power:
+            return f"{compact(count / 10**power, digits=3)}{letter}"
+    return str(count)
+
+
 def sized(count: int) -> str:
     """Bytes with a unit.
 

@@ -95,7 +95,7 @@ def json_form(result: Any, *beside: Any, **more: Any) -> dict[str, Any]:
     Example:
         >>> from sigmascope.core.records import Profile
         >>> json_form(Profile(readings=()), ())["schema"]
-        'sigmascope/profile/2'
+        'sigmascope/profile/3'
     """
     return form(result, *beside, **more)
 

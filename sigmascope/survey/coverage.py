@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from sigmascope.core.records import Item, Layer, Skipped
 from sigmascope.models import Subject, weights
-from sigmascope.models.layers import in_words, is_matrix, module_name, normalisers
+from sigmascope.models.layers import in_words, is_matrix, module_name, multiply_adds, normalisers
 from sigmascope.models.state import still
 
 
@@ -42,7 +42,14 @@ def covered(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
             if name in owned:
                 owned[name].append(site)
     found = tuple(
-        Layer(c.site, type(c.module).__name__, depth, tuple(owned[module_name(c.site)]))
+        Layer(
+            **{"site": c.site, "kind": type(c.module).__name__, "depth": depth},
+            parameters=tuple(owned[module_name(c.site)]),
+            reads=tuple(c.input.shape),
+            writes=tuple(c.output.shape),
+            numbers=sum(p.numel() for p in c.module.parameters()),
+            multiply_adds=multiply_adds(c),
+        )
         for depth, c in enumerate(subject.calls)
     )
     called = {module_name(layer.site) for layer in found}

@@ -166,7 +166,7 @@ class History:
                 found[:] = [other for other in found if other[0] < step]
             found.append([step, [rows, cols], len(values), zeros, packed_spectrum(values)])
         self.about |= {name: value for _, _, name, value in fresh.rows.get("environment", ())}
-        for _, _, site, _kind, depth, _parameters in fresh.rows.get("layers", ()):
+        for _, _, site, _kind, depth, *_ in fresh.rows.get("layers", ()):
             self.layers[site] = depth
         for step, _, *cells in fresh.rows.get("skipped", ()):
             self.skipped.setdefault(tuple(cells), step)

@@ -25,7 +25,7 @@ QUOTES = {
     ),
     "notes.md": ("the words sigmascope export", ("export", "kept.run", "--to", "parquet", "--out")),
     "todo.json": ("[]\n", ("theorems-json",)),
-    "paper.json": ('{"r": [{"schema": "sigmascope/profile/2"}]}', ("theorems-json",)),
+    "paper.json": ('{"r": [{"schema": "sigmascope/profile/3"}]}', ("theorems-json",)),
     "todo.txt": ("the sigmascope weights", ("compress", "mine.py:build", "--save")),
     "page.html": (
         "<!doctype html><title>x · sigmascope</title>",

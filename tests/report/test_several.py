@@ -109,7 +109,7 @@ def test_results_without_a_common_look_stand_below_one_another():
     said = report.text((one, one))
     assert said == f"{report.text(one)}\n\n{report.text(one)}"
     assert [f["schema"] for f in report.json_form([one, one])["results"]] == [
-        "sigmascope/profile/2"
+        "sigmascope/profile/3"
     ] * 2
     count = len(report.table(one)["site"])
     assert report.table([one, one])["result"] == [0] * count + [1] * count

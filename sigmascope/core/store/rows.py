@@ -130,7 +130,7 @@ def _readers(table: Table) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
 @cache
 def _woven(table: Table) -> tuple[FlatField, ...]:
     """The columns of a record that are not one cell as they are."""
-    kinds = (str, int, float)
+    kinds = (str, int, float, int | None)
     every = wide(RECORDS[table])
     return tuple(c for c in every if c.hint not in kinds and get_origin(c.hint) is not Literal)
 
@@ -150,8 +150,8 @@ def _plain(column: FlatField, named: Mapping[str, Cell]) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    """A word, or a record as a list of its cells."""
-    if isinstance(value, str):
+    """A word or a number, or a record as a list of its cells."""
+    if isinstance(value, str | int):
         return value
     plain = encoded(value)
     return [plain[name] for name in _order(type(value))]

@@ -2,7 +2,7 @@
 
 Besides the tables of `COLUMNS` a run file holds one row for every step that was appended, with a
 checksum of the step's rows in each table: `steps` from format 3 on, `seals` in format 2; format 1
-has no checksums. Facts are in files from format 4 on.
+has no checksums. Facts are in files from format 4 on, sizes of layers from format 5 on.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Literal
 
 APPLICATION = 0x5349474D  # "SIGM": SQLite's application_id, bytes 68 to 71 of the file
-VERSION = 4  # SQLite's user_version, bytes 60 to 63 of the file
-STEPS: Mapping[int, str] = MappingProxyType({2: "seals", 3: "steps", 4: "steps"})
+VERSION = 5  # SQLite's user_version, bytes 60 to 63 of the file
+STEPS: Mapping[int, str] = MappingProxyType({2: "seals", 3: "steps", 4: "steps", 5: "steps"})
 
 Table = Literal[
     "environment",
@@ -24,7 +24,19 @@ Table = Literal[
     "findings",
     "skipped",
 ]
-SINCE: Mapping[str, int] = MappingProxyType({"views": 2, "follows": 2, "facts": 4})
+_SIZES = {
+    "reads": "TEXT",  # JSON: a list of whole numbers
+    "writes": "TEXT",
+    "numbers": "INTEGER",
+    "multiply_adds": "INTEGER NULL",  # NULL where the arithmetic of a layer is not known
+}
+SINCE: Mapping[str, int] = MappingProxyType(
+    {"views": 2, "follows": 2, "facts": 4, **dict.fromkeys(_SIZES, 5)}
+)
+# what stands in the place of a column that an older format lacks; an empty word if nothing is said
+BEFORE: Mapping[str, str] = MappingProxyType(
+    {"facts": "'[]'", "reads": "'[]'", "writes": "'[]'", "numbers": "0", "multiply_adds": "NULL"}
+)
 
 _ESTIMATE = {"value": "REAL", "low": "REAL", "high": "REAL", "how": "TEXT", "risk": "REAL"}
 _SIDES = {
@@ -39,7 +51,10 @@ COLUMNS: Mapping[Table, Mapping[str, str]] = MappingProxyType(
     {
         "environment": {"name": "TEXT", "value": "TEXT"},
         "views": {"view": "TEXT"},  # what was asked for
-        "layers": {"site": "TEXT", "kind": "TEXT", "depth": "INTEGER", "parameters": "TEXT"},
+        "layers": {
+            **{"site": "TEXT", "kind": "TEXT", "depth": "INTEGER", "parameters": "TEXT"},
+            **_SIZES,
+        },
         "readings": {**_PLACE, "quantity": "TEXT", **_ESTIMATE},
         "facts": {"site": "TEXT", "view": "TEXT", "quantity": "TEXT", "word": "TEXT"},
         "spectra": {
@@ -114,7 +129,7 @@ def selection(table: Table, version: int = VERSION) -> str:
     names = []
     for name in COLUMNS[table]:
         if version < SINCE.get(name, 1):
-            names.append("'[]'" if name == "facts" else "''")
+            names.append(BEFORE.get(name, "''"))
         elif name in _SIDES and version == 1:  # where a side that does not apply has no route
             names.append(f"CASE {name.split('_')[0]}_how WHEN '' THEN NULL ELSE {name} END")
         else:

@@ -22,6 +22,7 @@ from sigmascope.diagnosis.presentation.results import (
     no_findings,
     runs,
 )
+from sigmascope.report.console import amount
 from sigmascope.report.findings import folded, headline, reasons
 from sigmascope.report.pages.html import Places, packed, packed_spectrum, shared, write_page
 from sigmascope.report.pages.pieces import (
@@ -156,6 +157,9 @@ def _layers(profile: Profile, depth: Mapping[str, int]) -> Iterator[dict[str, An
         own = {layer.site, *layer.parameters} if layer else {*sites}
         yield {
             **{"depth": place, "kind": layer.kind if layer else ""},
+            "size": f"{'×'.join(map(str, layer.writes))}, {amount(layer.numbers)} parameters"
+            if layer and layer.writes
+            else "",
             "spectra": sorted(i for site in own for i in spectra.get(site, ())),
         }
 
@@ -269,7 +273,7 @@ def pieces(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Html]:
             element("button", view.capitalize(), type="button", data_view=view) for view in drawn
         ),
         "layers": options(
-            (str(d), " · ".join(filter(None, (str(d), at[d], layer["kind"]))))
+            (str(d), " · ".join(filter(None, (str(d), at[d], layer["kind"], layer["size"]))))
             for layer in _layers(profile, depth)
             for d in [layer["depth"]]
         ),

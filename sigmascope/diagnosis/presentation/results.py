@@ -34,9 +34,11 @@ from sigmascope.diagnosis.remedies import NormalisationEffect
 from sigmascope.diagnosis.rules import unheard
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.diagnosis.treatments import Treatment
+from sigmascope.models.layers import module_name
 from sigmascope.report.console import (
     Code,
     Part,
+    amount,
     compact,
     counted,
     measured,
@@ -69,6 +71,7 @@ from sigmascope.survey import Change, changes
 
 _ENDS = 14  # layers shown at either end of a deep net
 _NAME = 32  # columns of the terminal that a long name is given
+_LEAST_QUANTITIES = 2  # that stand beside the sizes of layers
 _MOST = 12  # rows of a quantity, unless all are wanted
 _LEAST = 16  # columns that it gets even where one quantity leaves no more
 _FORMS = ("samples", "operator", "matrix", "kernel", "channels", "")  # most telling first
@@ -110,17 +113,30 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
         for place in places
         if isinstance(place, Layer)
     }
-    # as many quantities as leave room for the names of layers
-    rows = [[c.column for c in found], *cells.values()]
+    heads = [c.column for c in found]
     wanted = min(_NAME, max(len(printable(site)) for site in cells))
-    taken = lambda count: sum(
-        2 + max(map(len, column)) for column in zip(*(r[:count] for r in rows), strict=True)
-    )
-    free = lambda count: screen.width - 5 - taken(count)
-    count = next((n for n in range(len(found), 0, -1) if free(n) >= wanted), 1)
-    room = max(free(count), _LEAST)
+
+    def fitting() -> tuple[int, int]:
+        """As many columns as leave room for the names of layers, and that room."""
+        rows = [heads, *cells.values()]
+        taken = lambda count: sum(
+            2 + max(map(len, column)) for column in zip(*(r[:count] for r in rows), strict=True)
+        )
+        free = lambda count: screen.width - 5 - taken(count)
+        count = next((n for n in range(len(heads), 0, -1) if free(n) >= wanted), 1)
+        return count, max(free(count), _LEAST)
+
+    bare = (heads, cells)
+    if any(layer.writes for layer in profile.layers):
+        sizes_of = {place.site: _sizes(place) for place in places if isinstance(place, Layer)}
+        cells = {site: [*sizes_of[site], *row] for site, row in cells.items()}
+        heads = [*SIZES, *heads]
+    count, room = fitting()
+    if len(heads) > len(bare[0]) and count < len(SIZES) + min(_LEAST_QUANTITIES, len(bare[0])):
+        heads, cells = bare  # numbers that were measured stand before what is known of a layer
+        count, room = fitting()
     table = ruled()
-    for title in ("", "layer", *(c.column for c in tuple(found)[:count])):
+    for title in ("", "layer", *heads[:count]):
         table.add_column(title, justify="left" if title == "layer" else "right")
     for place in places:
         if isinstance(place, int):
@@ -130,6 +146,31 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
             name = Text(shortened(printable(place.site), room))
             table.add_row(depth, name, *map(Text, cells[place.site][:count]))
     return table
+
+
+SIZES = ("output", "params", "mult-adds")  # columns
+
+
+def _sizes(layer: Layer) -> list[str]:
+    """The shape of what a layer writes, how many numbers it has, and its arithmetic."""
+    if not layer.writes:
+        return ["", "", ""]
+    known = "?" if layer.multiply_adds is None else amount(layer.multiply_adds)
+    return ["×".join(map(str, layer.writes)), amount(layer.numbers), known]
+
+
+def sizes_in_all(profile: Profile) -> str:
+    """Numbers and arithmetic of all layers, a repeated layer's numbers once; empty if not known."""
+    layers = [layer for layer in profile.layers if layer.writes]
+    if not layers:
+        return ""
+    numbers = sum({module_name(layer.site): layer.numbers for layer in layers}.values())
+    known = [layer.multiply_adds for layer in layers if layer.multiply_adds is not None]
+    least = "at least " if len(known) < len(layers) else ""
+    return (
+        f"{amount(numbers)} parameters in layers, {least}{amount(sum(known))} multiply-adds for "
+        "this batch."
+    )
 
 
 def most_telling(profile: Profile, name: str, view: View) -> dict[str, Reading]:
@@ -304,11 +345,14 @@ def _profile(
     if profile.checks and (silent := inapplicable(profile)):
         theorems.append(Text(silent, "dim"))
     theorems += (Text(line, "bold red") for line in violations(profile))
+    layers: list[Part | None] = [layers_grid(profile, sites, screen)]
+    if layers[0] is not None and (sizes := sizes_in_all(profile)):
+        layers.append(Text(sizes, "dim"))
     for title, inside in (
         ("Task", [facts_grid(profile)]),
         ("Training", [*training_parts(profile)]),
         ("Over depth", [sparklines_grid(profile, screen)]),
-        ("Layers", [layers_grid(profile, sites, screen)]),
+        ("Layers", layers),
         ("Balances", [readings_grid(profile, "balances", screen)]),
         ("Bottleneck", [readings_grid(profile, "bottleneck", screen)]),
         ("Theorems", theorems),
@@ -967,7 +1011,7 @@ def _own(profile: Profile) -> tuple[Reading, ...]:
 # ------------------------------------------------------------------------------
 # What the JSON of a profile looks like, for programs that read it: derived from the records.
 
-VERSION = "sigmascope/profile/2"  # a new number whenever a reader of the old form could go wrong
+VERSION = "sigmascope/profile/3"  # a new number whenever a reader of the old form could go wrong
 
 
 def _definitions() -> dict[str, Any]:

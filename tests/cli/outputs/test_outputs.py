@@ -56,7 +56,7 @@ def run(home, words, *, shell="", **environment):
 def test_what_a_model_prints_is_not_among_the_results(home):
     done = run(home, ("profile", "m.py:Loud", *ON, "--json", "-"))
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["schema"] == "sigmascope/profile/2"
+    assert json.loads(done.stdout)["schema"] == "sigmascope/profile/3"
     for words in ("printed\\x1b", "written to the descriptor", "from a child", "warned\\x1b"):
         assert words in done.stderr
     assert "\x1b" not in done.stdout + done.stderr

@@ -66,7 +66,7 @@ def test_a_whole_file_is_whole(path):
             r"what a step brought was expected, .*moods",
         ),
         ("INSERT INTO views (step, time, view) VALUES (20, 'now', 'x')", "views belong to none"),
-        ("DROP TABLE skipped", "the tables of format 4 were expected"),
+        ("DROP TABLE skipped", "the tables of format 5 were expected"),
         ("ALTER TABLE findings DROP COLUMN follows", "no such column: follows"),
         ("PRAGMA user_version = 2", "the tables of format 2 were expected"),
         ("PRAGMA user_version = 1", "the tables of format 1 were expected"),

@@ -13,7 +13,7 @@ OLD = FILES / "version-1.run"
 STEPS = (0, 10, 20)  # the profile and findings of conftest at each
 
 
-@pytest.fixture(params=[1, 2, 3])
+@pytest.fixture(params=[1, 2, 3, 4])
 def old(tmp_path, request):
     return Path(shutil.copy(FILES / f"version-{request.param}.run", tmp_path / "old.run"))
 
@@ -33,8 +33,11 @@ def test_a_run_of_an_older_format_reads_as_it_was_written(old, profile, findings
         assert [f.says for f in run.findings()] == [f.says for f in findings] * 3
         assert list(run.views()) == []
         assert {f.follows for f in run.findings()} == {""}
-        assert {f.facts for f in run.findings()} == {()}
-        assert list(run.facts()) == []
+        version = int.from_bytes(before[60:64], "big")
+        facts = [] if version < 4 else [f.word for f in profile.facts] * 3
+        assert [f.word for f in run.facts()] == facts
+        layers = [(x.site, x.parameters, x.writes, x.multiply_adds) for x in run.layers()]
+        assert layers == [("blocks.0", profile.layers[0].parameters, (), None)] * 3
     export(old, to="csv", path=old.with_name("out.csv"))
     assert old.read_bytes() == before
     assert sorted(old.parent.iterdir()) == [old, old.with_name("out.csv")]

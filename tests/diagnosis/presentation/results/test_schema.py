@@ -11,7 +11,7 @@ DEFINITIONS = SCHEMA["$defs"]
 
 def test_it_is_version_2_and_names_every_part_of_the_form():
     assert SCHEMA["$id"] == "urn:sigmascope:profile:2"
-    assert SCHEMA["properties"]["schema"] == {"const": "sigmascope/profile/2"}
+    assert SCHEMA["properties"]["schema"] == {"const": "sigmascope/profile/3"}
     assert set(SCHEMA["required"]) == set(json_form(Profile(()), ()))
 
 
@@ -20,7 +20,7 @@ def test_it_is_version_2_and_names_every_part_of_the_form():
     [
         ("reading", "site depth view form quantity value low high how risk"),
         ("fact", "site view quantity word"),
-        ("layer", "site kind depth parameters"),
+        ("layer", "site kind depth parameters reads writes numbers multiply_adds"),
         ("spectrum", "site view form rows cols how risk sigma low high"),
         ("check", "theorem source statement site sense verdict measured limit assumptions"),
         ("finding", "name site depth severity says source remedies follows evidence facts"),
@@ -33,8 +33,8 @@ def test_it_is_version_2_and_names_every_part_of_the_form():
         ),
     ],
 )
-def test_version_2_has_these_fields_and_no_others(name, fields):
-    """Readers of version 2 were promised them: another field needs another version."""
+def test_version_3_has_these_fields_and_no_others(name, fields):
+    """Readers of version 3 were promised them: another field needs another version."""
     assert set(DEFINITIONS[name]["required"]) == set(fields.split())
     assert DEFINITIONS[name]["additionalProperties"] is False
 
