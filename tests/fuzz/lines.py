@@ -2,7 +2,16 @@
 
 from hypothesis import strategies as st
 
-from tests.fuzz.world import BAD_LOADERS, BAD_MODELS, ESCAPE, GOOD_LOADERS, GOOD_MODELS
+from tests.fuzz.world import (
+    BAD_LOADERS,
+    BAD_MODELS,
+    BAD_PROGRAMS,
+    ESCAPE,
+    GOOD_LOADERS,
+    GOOD_MODELS,
+    GOOD_PROGRAMS,
+    SCRIPTS,
+)
 
 ODD = (
     "", " ", "-", "--", "nan", "inf", "-inf", "-1", "0", "1e400", "9" * 400, "1e-300", "0x10", "١",
@@ -78,7 +87,10 @@ def commands(files):
         "--device": of(some("cpu"), some("cuda", "cuda:99", "meta", "cpu:1", "privateuseone")),
         "--optimizer": of(some("adam", "sgd")), "--folder": of(some("folder", "nowhere")),
     }  # fmt: skip
-    json = {"--json": place}
+    figure = of(
+        some("out.pdf", "out.svg", "out.png"), some("out.jpg", "out", "none/out.pdf"), place
+    )
+    json = {"--json": place, "--plot": figure}
     budget = {"--budget": of(some("60s", "2min", "0.01s"), some("0", "-1", "abc", "1e9h"))}
     options = {
         "profile": {**common, **json, **budget, "--fit": None, "--no-fit": None, "--html": place,
@@ -115,7 +127,30 @@ def commands(files):
         "view": lambda rng: both(*[runs] * rng.choice([1, 1, 2]))(rng),
         "bottleneck train": both(data),
     }  # fmt: skip
+    program = of(
+        some("m.py:program", *(f"m.py:{n}" for n in GOOD_PROGRAMS)),
+        some(*(f"m.py:{n}" for n in BAD_PROGRAMS), "m.py:", "nope.py:f", "pipe.py:f"),
+    )
+    script = of(
+        some("train.py", *SCRIPTS),
+        some("nothing.py", "null.py", "waits.py", "syntax.py", "pipe.py", "nope.py", "folder"),
+    )
+    names = ("rank-collapse", "stable rank", "batch-norm", "bottleneck rank", "rank-colapse", "b")
+    first |= {
+        "diagnose": lambda rng: rng.choice(
+            [
+                lambda r: [program(r), "--budget", "3s"],
+                lambda r: [script(r), "--seconds", "4", "--steps", r.choice(["8", "20", "60"])],
+            ]
+        )(rng),
+        "explain": both(of(some(*names), some(*ODD))),
+    }
     rest = {
+        "diagnose": {**json, "--html": place, "--strict": None, "--cure": None, "--write": place,
+                     "--scratch": of(some("folder", "none/at all", "notes.txt")), "-m": None,
+                     "--samples": numbers("8"), "--loss": common["--loss"],
+                     "--device": common["--device"], "--seed": numbers("0")},
+        "explain": {"--json": place},
         "scan": {**json, "--against": weights, "--html": place, "--run": place, "--lines": place,
                  "--only": of(some("*", "0*", "*weight"), some(ESCAPE, "[")), "--plan": None,
                  "--skip": of(some("2*")), "--exact": None, "--leading": None, "--heads": None,

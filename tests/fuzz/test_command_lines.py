@@ -24,6 +24,8 @@ from tests.fuzz.lines import commands
 
 OUTPUTS = (
     "--json",
+    "--plot",
+    "--write",
     "--html",
     "--run",
     "--save",

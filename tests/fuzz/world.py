@@ -143,6 +143,19 @@ def sparse(): return torch.eye(6).to_sparse(), torch.arange(6) %% 3
 def meta_data(): return torch.ones(4, 6, device="meta")
 def endless():
     while True: yield torch.randn(4, 6), torch.arange(4) %% 3
+def program(): return {"model": plain(), "data": batch(), "loss": "cross_entropy",
+                       "optimizer": "sgd", "lr": 0.1, "epochs": 2}
+def program_of_values(): return {"model": plain(), "data": values(), "loss": nn.MSELoss()}
+def program_of_none(): return {"model": None, "data": batch(), "loss": "cross_entropy"}
+def program_of_a_class(): return {"model": Named, "data": batch(), "loss": "cross_entropy"}
+def program_without_end(): return {**program(), "epochs": float("inf"), "lr": float("nan")}
+def program_of_odd_loss(): return {**program(), "loss": lambda out, y: sys.exit(3)}
+def program_of_loud_loss(): return {**program(), "loss": lambda out, y: 1 / 0}
+def program_that_leaves(): return {**program(), "model": Breaks()}
+def program_of_nan(): return {**program(), "model": Nan()}
+def program_of_endless_data(): return {**program(), "data": endless()}
+def program_of_odd_keys(): return {**program(), %(escape)r: 3, "modle": 4, 5: 6}
+def program_of_words(): return "program"
 def raising():
     yield torch.randn(4, 6), torch.arange(4) %% 3
     raise ValueError(%(escape)r)
@@ -153,6 +166,41 @@ BAD_MODELS = (
     "Loud", "Breaks", "Nan", "Constant", "Detached", "Words", "Huge", "raises", "leaves", "nothing",
     "needs", "empty", "zero_width", "lazy", "meta", "complex_", "number", "missing",
 )  # fmt: skip
+GOOD_PROGRAMS = ("program", "program_of_values", "program_of_nan")
+BAD_PROGRAMS = (
+    "program_of_none", "program_of_a_class", "program_without_end", "program_of_odd_loss",
+    "program_of_loud_loss", "program_that_leaves", "program_of_endless_data",
+    "program_of_odd_keys", "program_of_words", "plain", "number", "raises", "leaves", "missing",
+)  # fmt: skip
+SCRIPT = """
+import sys, torch
+from torch import nn
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+x, y = torch.randn(64, 6), torch.arange(64) % 3
+for step in range(60):
+    opt.zero_grad()
+    loss = nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    STEP
+    opt.step()
+"""
+SCRIPTS = {  # by name: what is done in each step
+    "train.py": "pass",
+    "loud.py": "print('\\x1b]0;owned\\x07', end='\\r')",
+    "exits.py": "sys.exit(3)",
+    "exits_in_words.py": "sys.exit('\\x1b[31m gone\\nFAKE: fine')",
+    "raises.py": "raise ValueError('\\x1b]0;owned\\x07\\nFAKE: fine')",
+    "ends.py": "import os; os._exit(7)",
+    "killed.py": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+    "closes.py": "import os; os.close(1); os.close(2)",
+    "nan.py": "net[0].weight.data.fill_(float('nan'))",
+    "recurses.py": "f = lambda: f(); f()",
+    "interrupts.py": "raise KeyboardInterrupt",
+    "moves.py": "import os; os.chdir('/')",
+    "hooks.py": "sys.excepthook = sys.stdout = None",
+}
 GOOD_LOADERS = ("batch", "values", "same", "endless")
 BAD_LOADERS = (
     "odd_targets", "infinite", "nan_targets", "single", "wide", "texts", "sparse", "meta_data",
@@ -163,6 +211,11 @@ BAD_LOADERS = (
 def build(home: Path) -> dict[str, tuple[str, ...]]:
     """Fill a folder; names by what they claim to be."""
     (home / "m.py").write_text(MODELS % {"names": NASTY, "escape": ESCAPE})
+    for name, step in SCRIPTS.items():
+        (home / name).write_text(SCRIPT.replace("STEP", step))
+    (home / "nothing.py").write_text("")
+    (home / "null.py").write_bytes(b"import torch\0\n")
+    (home / "waits.py").write_text("import time\ntime.sleep(1000)\n")
     arrays, weights, others = _arrays(home), _weights(home), _others(home)
     return {"arrays": arrays, "weights": weights, "others": others}
 

@@ -81,7 +81,7 @@ from sigmascope.diagnosis.scripts.rules import (
     found_in,
     last_batch_score,
 )
-from sigmascope.diagnosis.scripts.running import Job, Outcome, Runner, Script
+from sigmascope.diagnosis.scripts.running import KILLED, Job, Outcome, Runner, Script
 from sigmascope.diagnosis.scripts.seen import ScriptRun
 
 STEPS, SECONDS, SEEDS = 60, 60.0, 3
@@ -340,6 +340,12 @@ def _untrained(first: Outcome, name: str) -> str:
     run = first.run
     if run.error is not None:
         kind, says, _ = run.error
+        if kind == KILLED:
+            return (
+                f"The process of {name} ended by {says} in the middle of its training, and what "
+                "was seen of it is gone with it. A script that leaves by `os._exit`, or is killed "
+                "for want of memory, ends so: leave that call out, or try fewer steps (`--steps`)."
+            )
         at = run.raised
         where = f" ({Path(at.file).name}, line {at.line})" if at else ""
         hint = (

@@ -47,6 +47,7 @@ LIBRARIES = frozenset({  # that start no threads when they are imported, so that
     "transformers",
 })  # fmt: skip
 UNTOLD = "the loss takes nothing of the batch but outputs, and what is to be learned is not known"
+KILLED = "killed"  # in the place of an exception, where the process ended in the middle
 GRACE = 10.0  # seconds that a script has to end, once it is asked to
 
 
@@ -189,7 +190,7 @@ class Runner(Closing):
             )
         late = said == "late"
         if not made.exists():
-            run = ScriptRun(error=("killed", said, "")) if not late else ScriptRun()
+            run = ScriptRun() if late else ScriptRun(error=(KILLED, said, ""))
             return Outcome(run, late=late)
         outcome = pickle.loads(made.read_bytes())
         if isinstance(outcome, str):
@@ -219,7 +220,7 @@ def serve() -> None:
 
 
 def _apart(job: Job, made: str) -> str:
-    """Run a job in a fork; `done`, `late`, or how it ended."""
+    """Run a job in a fork; `late`, or how its process ended."""
     pid = os.fork()
     if pid == 0:
         with contextlib.suppress(OSError):
@@ -229,7 +230,8 @@ def _apart(job: Job, made: str) -> str:
         except BaseException:  # noqa: BLE001 (a fault of ours, told where the job was asked for)
             _file(Path(made), traceback.format_exc())
         finally:
-            sys.stdout.flush()
+            with contextlib.suppress(Exception):  # a script may have closed it, or put None there
+                sys.stdout.flush()
             os._exit(0)
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
@@ -241,9 +243,11 @@ def _apart(job: Job, made: str) -> str:
             gone, status = os.waitpid(pid, os.WNOHANG)
             if gone:
                 _kill(pid, signal.SIGKILL)  # what it has started and left
-                if told or not os.WIFSIGNALED(status):
-                    return "late" if told else "done"
-                return f"signal {signal.Signals(os.WTERMSIG(status)).name}"
+                if told:
+                    return "late"
+                if os.WIFSIGNALED(status):
+                    return f"signal {signal.Signals(os.WTERMSIG(status)).name}"
+                return f"exit code {os.WEXITSTATUS(status)}"
             if time.monotonic() > ends:
                 _kill(pid, signal.SIGKILL if told else signal.SIGINT)
                 told, ends = True, time.monotonic() + GRACE

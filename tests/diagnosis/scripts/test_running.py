@@ -45,6 +45,7 @@ def test_the_network_is_looked_at_where_there_is_time_for_it(runner, tmp_path):
 
 OWN = code((STEP, f"{STEP}        {{}}['mine']\n"))
 NO_GRADIENT = "element 0 of tensors does not require grad and does not have a grad_fn"
+LEFT = "import os\nos._exit(7)\n"
 KILLED = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
 
 
@@ -57,6 +58,7 @@ KILLED = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
         (code((BACK, "        loss.detach().backward()\n")), False, ("RuntimeError", NO_GRADIENT)),
         ("input()\n" + OWN, False, ("EOFError", "EOF when reading a line")),
         (KILLED, False, ("killed", "signal SIGKILL")),
+        (LEFT, False, ("killed", "exit code 7")),
     ],
 )
 def test_what_ends_a_script_is_its_own_and_leaves_the_runner_alive(
@@ -64,9 +66,18 @@ def test_what_ends_a_script_is_its_own_and_leaves_the_runner_alive(
 ):
     *found, trace = runner.run(job(tmp_path, text, bare=bare)).run.error
     assert tuple(found) == error
-    assert ("train.py" in trace) == (text != KILLED)
+    assert ("train.py" in trace) == (text not in (KILLED, LEFT))
     assert "sigmascope" not in trace
     assert runner.run(job(tmp_path, code())).run.steps == 12
+
+
+@pytest.mark.parametrize("hook", ["stdout", "stderr", "excepthook", "__stdout__"])
+def test_a_script_that_puts_none_in_the_place_of_streams_and_hooks_leaves_the_runner_alive(
+    runner, tmp_path, hook, capfd
+):
+    runner.run(job(tmp_path, code() + f"\nimport sys\nsys.{hook} = None\n"))
+    assert runner.run(job(tmp_path, code())).run.steps == 12
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_arguments_and_folder_are_those_that_were_given(runner, tmp_path):
