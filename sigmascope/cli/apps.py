@@ -1,5 +1,6 @@
 """The application: its commands, and what becomes of what they raise."""
 
+import errno
 import os
 import re
 import sys
@@ -70,6 +71,7 @@ COMMANDS = (
     view,
 )
 NO_MEMORY = re.compile("not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
+UNLOADED = re.compile(r"\.so\b|\.dll\b|\.dylib\b|DLL load failed")  # of compiled code
 NARROW = 40  # columns; in fewer, help would be laid out for ever
 UNDER = {"bottleneck": (train,)}  # commands of commands
 for command in COMMANDS:
@@ -144,8 +146,18 @@ def main() -> None:
 
 def _said(error: BaseException) -> str:
     """A refusal in its own words; of anything else what it is, and whose fault."""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return (
+            f"There are too few open files allowed here ({error}): allow more (`ulimit -n 1024`), "
+            "or ask for fewer processes (`--workers 1`)."
+        )
     if isinstance(error, guard.Refusal | OSError):
         return str(error)
+    if isinstance(error, ImportError) and UNLOADED.search(str(error)):
+        return (
+            f"A library could not be loaded ({error}): it is damaged, of another machine, or there "
+            "is no memory left for it (`ulimit -v`). Allow more memory, or install it again."
+        )
     if isinstance(error, MemoryError) or NO_MEMORY.search(str(error)):
         return f"There is not enough memory ({error}): take fewer samples, or a smaller model."
     place = traceback.extract_tb(error.__traceback__)[-1:]

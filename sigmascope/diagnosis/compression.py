@@ -400,6 +400,11 @@ def compression(
             "its own, got none. Take the network apart by hand."
         )
     trial = TruncationTrial(ours.model, layers, other)
+    if not trial.before.isfinite().all():
+        raise Refusal(
+            "The output must be finite on these samples, got numbers that are not: how much of it "
+            "is kept could not be told. `sigmascope profile` says in which layer they arise."
+        )
     threshold = largest(lambda t: trial.distance(trial.output(trial.ranks(t))), tolerance)
     ranks = trial.ranks(threshold) if threshold > 0 else {}
     thin = trial.output(ranks)

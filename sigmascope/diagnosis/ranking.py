@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
@@ -214,13 +214,7 @@ def rank(
     named = models if isinstance(models, Mapping) else {str(i + 1): m for i, m in enumerate(models)}
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
     rest = (optimizer, None if rates is None else tuple(rates), batch_dim)
-    entries = []
-    for name, model in named.items():  # before time is spent on any of them
-        with _naming(name):
-            subject = Subject(model, batch, batch_dim=batch_dim)
-            own = of_output(loss, subject.output, subject.output_rule, targets)
-            scalar_loss(own, subject.output, targets)
-        entries.append(Entry(name, model, batch, targets, own, *rest))
+    entries = [Entry(name, m, batch, targets, loss, *rest) for name, m in named.items()]
     return ranked_entries(entries, passes=passes, budget=budget)
 
 
@@ -254,6 +248,14 @@ def ranked_entries(
             f"There must be a design to rank, and at least {PASSES} passes for each, got "
             f"{len(entries)} designs and {passes} passes. Name some, and spend more."
         )
+    fitting = []
+    for e in entries:  # before time is spent on any of them
+        with _naming(e.name):
+            subject = Subject(e.model, e.batch, batch_dim=e.batch_dim)
+            loss = of_output(e.loss, subject.output, subject.output_rule, e.targets)
+            scalar_loss(loss, subject.output, e.targets)
+        fitting.append(replace(e, loss=loss))
+    entries = fitting
     budget, tried = Budget.of(budget), []
     with budget.counting():
         for done, entry in enumerate(entries):

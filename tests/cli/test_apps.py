@@ -1,6 +1,8 @@
 """The application: help, versions, and what becomes of what commands raise."""
 
+import errno
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,3 +81,62 @@ def test_what_is_our_fault_has_no_help(sigmascope, monkeypatch):
     assert code == 2
     assert "fault of sigmascope" in err
     assert "--help" not in err
+
+
+LIMITS = {  # of the shell, by exec, and what is said where a command cannot live with them
+    "-v 650000": "could not be loaded|not enough memory|could not begin|ended before its|^$",
+    "-v 800000": "could not be loaded|not enough memory|could not begin|ended before its|^$",
+    "-n 6": "allow more|^$",
+    "-n 9": "allow more|^$",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of other systems mean other things")
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize(
+    "words",
+    ["profile 'mlp?depth=2&width=8' --data digits", "diagnose train.py --seconds 4 --steps 8"],
+)
+def test_under_a_limit_of_the_shell_it_works_or_says_which(tmp_path, limit, words):
+    from tests.fuzz.world import SCRIPT
+
+    (tmp_path / "train.py").write_text(SCRIPT.replace("STEP", "pass"))
+    path = {"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    line = f"ulimit {limit}; exec {sys.executable} -m sigmascope {words}"
+    done = subprocess.run(
+        ["bash", "-c", line],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, **path},
+        timeout=120,
+    )
+    if done.returncode < 0:  # torch's own loader ends so before a line of ours is run
+        assert "bad_alloc" in done.stderr
+        return
+    assert done.returncode in (0, 2)
+    assert "Traceback" not in done.stderr
+    assert "fault of sigmascope" not in done.stderr
+    said = done.stderr if done.returncode else ""
+    assert re.search(LIMITS[limit], said), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), "ulimit -n 1024"),
+        (ImportError("libscipy.so: failed to map segment from shared object"), "ulimit -v"),
+        (ImportError("/usr/lib/x.so: undefined symbol: a"), "install it again"),
+        (MemoryError(), "not enough memory"),
+    ],
+)
+def test_what_a_machine_lacks_is_said_and_is_nobodys_fault(sigmascope, monkeypatch, error, says):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr("sigmascope.sources.open_both", fails)
+    code, _, err = sigmascope("profile", "mlp")
+    assert code == 2
+    assert says in err
+    assert "fault of sigmascope" not in err

@@ -26,6 +26,7 @@ OUTPUTS = (
     "--json",
     "--plot",
     "--write",
+    "--scratch",
     "--html",
     "--run",
     "--save",

@@ -5,6 +5,7 @@ import math
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 from typing import Any, NamedTuple
 
 from rich.table import Table
@@ -138,7 +139,8 @@ def _script(found: ScriptDiagnosis, screen: Screen) -> Iterator[Part]:
     yield Text(course(run))
     if run.error is not None:
         yield Text(f"It ended with an error of its own, {run.error[0]}:", "bold yellow")
-        yield Code(printable_lines(run.error[2].rstrip()))
+        # indented, so that none of its lines can pass for one of ours
+        yield Code(indent(printable_lines(run.error[2].rstrip()), "  "))
     yield ""
     if found.findings:
         yield from told(found.findings, screen)

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 
 from sigmascope.core import guard
-from sigmascope.core.guard import PACKAGE, Closing, Refusal, on_cpu
+from sigmascope.core.guard import PACKAGE, Closing, Refusal, on_cpu, printable
 from sigmascope.core.records import Finding
 from sigmascope.diagnosis import Program, diagnose
 from sigmascope.diagnosis.rules.outputs import UNFIT_TARGETS
@@ -132,6 +132,19 @@ class Outcome:
     loaded: tuple[str, ...] = ()
 
 
+# what keeps it from beginning, as a limit of memory, is said where it was asked for
+BEGINS = "could not begin"
+SERVE = f"""
+try:
+    from sigmascope.diagnosis.scripts import running
+    run = running.ready()
+except Exception as error:
+    print("{BEGINS}:", type(error).__name__, *str(error).split(), flush=True)
+else:
+    run()
+"""
+
+
 class Runner(Closing):
     """Runs jobs, one at a time.
 
@@ -145,7 +158,7 @@ class Runner(Closing):
         words = [
             sys.executable,
             "-c",
-            "from sigmascope.diagnosis.scripts import running; running.serve()",
+            SERVE,
         ]
         self._process = subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -183,6 +196,11 @@ class Runner(Closing):
             said = self._process.stdout.readline().strip()
         except BrokenPipeError:
             said = ""
+        if said.startswith(BEGINS):
+            raise Refusal(
+                f"The process that runs scripts {printable(said)[:300]}. Allow it more memory or "
+                "open files (`ulimit -a` shows what is allowed)."
+            )
         if not said:
             raise Refusal(
                 "The process that runs scripts has ended before its time; the script may have "
@@ -204,11 +222,15 @@ class Runner(Closing):
 # In the process that waits for jobs, and in those that are forked from it.
 
 
-def serve() -> None:
-    """Run jobs that are named on standard input, until it ends."""
+def ready() -> Callable[[], None]:
+    """What runs jobs that are named on standard input, until it ends; all is loaded for it."""
+    torch.optim.SGD([torch.zeros(1)], lr=1.0)  # the first optimizer loads much: once, not in forks
+    return _serve
+
+
+def _serve() -> None:
     says = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what scripts print goes where words to the person go
-    torch.optim.SGD([torch.zeros(1)], lr=1.0)  # the first optimizer loads much: once, not in forks
     for line in sys.stdin:
         given, made = line.rstrip("\n").split("\t")
         job: Job = pickle.loads(Path(given).read_bytes())
