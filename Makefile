@@ -10,7 +10,7 @@ BIN := .venv/bin
 # Compiled files are kept even where the environment says otherwise: tests start hundreds of processes.
 TESTING := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: help demo test slow nightly lint docs pages quick bare versions clean
+.PHONY: help demo test slow nightly lint docs pages quick bare versions audit clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
@@ -42,7 +42,7 @@ test: .venv/ready ## run the tests
 slow: .venv/ready ## run the full-size tables and repetitions too, all types checked (hours)
 	$(TESTING) $(BIN)/pytest -n 2 -m slow -q '--jaxtyping-packages=sigmascope,beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))'
 
-nightly: lint docs quick bare slow versions ## everything that is too long for a commit (hours)
+nightly: lint docs quick bare slow versions audit ## everything that is too long for a commit (hours)
 
 lint: .venv/ready ## ruff and pyright
 	$(BIN)/ruff check .
@@ -67,6 +67,11 @@ PAIRS ?= oldest newest
 PAIR_OPTIONS ?=
 versions: .venv/ready ## run the tests on the oldest and the newest Python and torch (PAIRS=oldest for one)
 	for pair in $(PAIRS); do $(TESTING) $(BIN)/python -m tests.release.pairs $$pair $(PAIR_OPTIONS) || exit 1; done
+
+audit: .venv/ready ## look for known vulnerabilities in what is installed (asks the package index)
+	$(BIN)/pip install --quiet 'pip-audit>=2.7'
+	@wanted=$$(mktemp) && $(BIN)/pip freeze --exclude-editable | grep -v ' @ ' | sed 's/+[a-z0-9.]*$$//' > $$wanted; \
+		$(BIN)/pip-audit --strict --no-deps --disable-pip -r $$wanted; code=$$?; rm -f $$wanted; exit $$code
 
 clean: ## remove what these targets made
 	rm -rf .venv .pairs docs/_build docs/jupyter_execute demo-*.html .pytest_cache .ruff_cache .hypothesis
