@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sigmascope.checkpoints.locations import read_range
+from sigmascope.checkpoints.locations import read_range, state_of
 from sigmascope.core import guard
 from sigmascope.core.guard import Refusal, printable, shown
 
@@ -72,6 +72,8 @@ class InFile(Array):
         location: The file.
         offset: Its first byte there.
         strides: In numbers, between neighbours along each dimension; None for a contiguous one.
+        state: What the file was when its header was read. A file of this machine is read no more
+            once it is another: its numbers would be those of two versions.
     """
 
     location: str
@@ -79,6 +81,10 @@ class InFile(Array):
     dtype: torch.dtype
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None = None
+    state: tuple[int, ...] = field(default=(), compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", self.state or state_of(self.location))
 
     @property
     def bytes(self) -> int:
@@ -96,13 +102,22 @@ class InFile(Array):
         size = self.dtype.itemsize
         if self.strides is None:
             row = prod(self.shape[1:]) * size
-            data = read_range(self.location, self.offset + start * row, prod(shape) * size)
+            data = self._read(self.offset + start * row, prod(shape) * size)
             return data.view(self.dtype).reshape(shape)
         first = start * self.strides[0] if self.shape else 0
         span = extent(shape, self.strides)
         guard.require_room(span * size, f"A tensor of `{printable(self.location)}`")
-        data = read_range(self.location, self.offset + first * size, span * size).view(self.dtype)
+        data = self._read(self.offset + first * size, span * size).view(self.dtype)
         return data.as_strided(shape, self.strides).contiguous()
+
+    def _read(self, offset: int, length: int) -> Tensor:
+        data = read_range(self.location, offset, length)
+        if self.state != state_of(self.location):  # afterwards: it may change while it is read
+            raise Refusal(
+                f"`{printable(self.location)}` changed since it was opened: its numbers would be "
+                "of two versions. Wait until it is written, and begin again."
+            )
+        return data
 
     def mapped(self) -> Tensor:
         """All of it in the pages of a file of this machine: nothing is read before it is used."""

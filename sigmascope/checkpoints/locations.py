@@ -117,6 +117,15 @@ def stamp(location: str) -> str:
     return f"{state.st_size} {state.st_mtime_ns}"
 
 
+def state_of(location: str) -> tuple[int, ...]:
+    """What changes when a file of this machine is written or replaced; nothing of other files."""
+    try:
+        found = None if is_remote(location) else Path(location).stat()
+    except (OSError, ValueError):
+        found = None
+    return () if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
 def digest(*parts: str | bytes) -> str:
     """A short hash of parts in their order."""
     total = hashlib.sha256()

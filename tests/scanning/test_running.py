@@ -411,3 +411,46 @@ def _alive(session):
     """Processes of a session, whose leader is gone."""
     listed = subprocess.run(["ps", "-o", "pid=,stat=", "-s", str(session)], capture_output=True)
     return [line for line in listed.stdout.decode().splitlines() if "Z" not in line.split()[1]]
+
+
+CHANGES = {
+    "replaced": lambda file, data: (
+        file.with_name("new").write_bytes(data) and file.with_name("new").replace(file)
+    ),
+    "written over": lambda file, data: file.write_bytes(data),
+    "cut": lambda file, data: file.write_bytes(data[:-100]),
+    "removed": lambda file, data: file.unlink(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("suffix", ["safetensors", "pt"])
+def test_numbers_of_a_file_that_changes_while_it_is_scanned_are_never_mixed(
+    tmp_path, change, suffix
+):
+    file = tmp_path / f"model.{suffix}"
+    save = save_file if suffix == "safetensors" else torch.save
+    generator = torch.Generator().manual_seed(0)
+    weights = {f"h.{i}.weight": torch.randn(16, 12, generator=generator) for i in range(6)}
+    save({name: 2 * w for name, w in weights.items()}, file)
+    other = file.read_bytes()
+    save(weights, file)
+    whole = {r.site: r for r in scan(file).series("spectral norm")}
+    begun = plan(file)
+    assert len(begun.matrices) == 6
+    mapper = lambda run, batches: _one_by_one(run, batches, lambda: CHANGES[change](file, other))
+    found = scan(file, mapper=mapper)
+    read = {r.site: r for r in found.series("spectral norm")}
+    assert 0 < len(read) < 6
+    assert all(read[site] == whole[site] for site in read)
+    left = {s.site for s in found.skipped if s.what == "all of it"}
+    assert left == {m.site for m in begun.matrices} - {*read}
+
+
+def _one_by_one(run, batches, change):
+    """Carry out the jobs of all batches one at a time; the file changes after the second."""
+    jobs = [job for batch in batches for job in batch.jobs if not hasattr(job, "tasks")]
+    for place, job in enumerate(jobs):
+        if place == 2:
+            change()
+        yield run(type(next(iter([*batches])))((job,)))
