@@ -7,11 +7,22 @@ from typing import Any, final
 
 try:
     import ray
+    from ray import exceptions
 except ImportError as error:
     raise ImportError(
         "Sharing work on Ray needs ray. `pip install 'sigmascope[ray]'`, or leave `mapper` "
         "(`--ray`) out: processes of this machine do the same."
     ) from error
+
+from sigmascope.core.guard import Refusal
+
+# Ray runs a task again on another worker before it says one of these
+LOST = (
+    exceptions.WorkerCrashedError,
+    exceptions.OutOfMemoryError,
+    exceptions.NodeDiedError,
+    exceptions.LocalRayletDiedError,
+)
 
 
 @final
@@ -34,7 +45,15 @@ class RayMap:
         waiting = [_one.remote(shared, item) for item in many]
         while waiting:
             (done,), waiting = ray.wait(waiting)
-            yield ray.get(done)
+            try:
+                yield ray.get(done)
+            except LOST as error:
+                raise Refusal(
+                    "A worker of Ray ended before its task, again and again "
+                    f"({type(error).__name__}): it was killed, or the memory of its machine did "
+                    "not suffice. Take fewer at a time, or machines with more memory; what is in "
+                    "the file already is not computed again."
+                ) from error
 
 
 def _alone(run: Callable[[Any], Any], item: Any) -> Any:

@@ -1,12 +1,14 @@
 """Sweeps and scans shared on Ray."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 import torch
 
 from sigmascope import theory
+from sigmascope.core.guard import Refusal
 from sigmascope.scanning import scan
 from sigmascope_experiments.jacot2023.tasks import bottleneck_task, stack
 from tests.integrations.absent import told_without
@@ -25,6 +27,9 @@ def test_what_is_shared_on_ray_is_the_same_and_lost_work_is_done_again(tmp_path)
             os._exit(1)
         return path
 
+    def always_dies(path):
+        os.kill(os.getpid(), signal.SIGKILL)
+
     x, y = bottleneck_task(0, samples=30)
     of = {"depths": [2, 3], "steps": 20}
     weights = {f"h.{i}.fc1.weight": torch.randn(60, 50, generator=generator) for i in range(3)}
@@ -36,6 +41,8 @@ def test_what_is_shared_on_ray_is_the_same_and_lost_work_is_done_again(tmp_path)
         )
         shared = scan(tmp_path / "a.pt", mapper=RayMap(), run=tmp_path / "a.run")
         again = list(RayMap()(dies_once, [str(tmp_path / name) for name in "xy"]))
+        with pytest.raises(Refusal, match=r"worker of Ray .*WorkerCrashedError"):
+            list(RayMap()(always_dies, ["x"]))
     finally:
         ray.shutdown()
     assert swept == theory.bottleneck.depth_sweep(stack, x, y, **of)
