@@ -1,7 +1,6 @@
 """Matrices in, numbers out."""
 
 from sigmascope.linalg import krylov, random_matrix, spectra, stacks, sums
-from sigmascope.linalg.condition import condition_number, log_pseudo_determinant
 from sigmascope.linalg.lyapunov import (
     collapse_depth,
     lyapunov_exponents,
@@ -18,8 +17,10 @@ from sigmascope.linalg.perturbation import (
     skip_trajectory,
 )
 from sigmascope.linalg.ranks import (
+    condition_number,
     effective_rank,
     energy_rank,
+    log_pseudo_determinant,
     matrix_rank,
     participation_ratio,
     soft_rank,

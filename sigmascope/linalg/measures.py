@@ -17,12 +17,12 @@ from sigmascope.core import quantities as q
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Spectrum
 from sigmascope.linalg import sums
-from sigmascope.linalg.condition import condition_number
 from sigmascope.linalg.entries import Entries
 from sigmascope.linalg.krylov import tamed
 from sigmascope.linalg.norms import frobenius_norm, spectral_norm
 from sigmascope.linalg.random_matrix import FEWEST, RandomSigns, has_spikes, noise, power_law
 from sigmascope.linalg.ranks import (
+    condition_number,
     effective_rank,
     energy_rank,
     matrix_rank,
