@@ -1,4 +1,4 @@
-"""How many dimensions a spectrum has, by counts and softly; condition number and volume of these."""
+"""How many dimensions a spectrum has, by counts and softly; its condition number and volume."""
 
 import math
 
