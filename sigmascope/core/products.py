@@ -50,6 +50,12 @@ PRESENTATIONS = (
 SHOWS = "sigmascope.report"  # what results ask to be shown
 
 
+def report() -> ModuleType:
+    """What results ask to be shown, imported when something is."""
+    (shows,) = modules((SHOWS,))
+    return shows
+
+
 @cache
 def modules(names: tuple[str, ...]) -> tuple[ModuleType, ...]:
     """The modules of one of these lists, imported."""

@@ -376,7 +376,7 @@ class Shown(ByValue):
 
     def __repr__(self) -> str:
         try:
-            lines = _report().text(self).rstrip().split("\n")
+            lines = products.report().text(self).rstrip().split("\n")
         except Exception as error:  # noqa: BLE001 (a debugger shows what is half made, too)
             return f"<{type(self).__name__} that cannot be shown: {type(error).__name__}: {error}>"
         if len(lines) <= LINES:
@@ -385,7 +385,7 @@ class Shown(ByValue):
         return "\n".join((*lines[: LINES - 1], more))
 
     def _repr_html_(self) -> str:
-        return _report().html(self)
+        return products.report().html(self)
 
     def plot(self, *beside: Any, width: float = 6.5, **more: Any) -> Any:
         """As a figure of matplotlib, fit for a paper; see `sigmascope.report.plot`.
@@ -398,7 +398,7 @@ class Shown(ByValue):
         Returns:
             A `matplotlib.figure.Figure`: a notebook shows it, `.savefig("figure.pdf")` writes it.
         """
-        return _report().plot(self, *beside, width=width, **more)
+        return products.report().plot(self, *beside, width=width, **more)
 
     def to_pandas(self) -> Any:
         """Its rows as a data frame of pandas: readings of a profile, changes, layers, ….
@@ -413,12 +413,7 @@ class Shown(ByValue):
                 "A data frame needs pandas: pip install pandas, or 'sigmascope[frames]'. Without "
                 "it, `sigmascope.report.table` gives the same columns as lists."
             ) from missing
-        return pandas.DataFrame(_report().table(self))
-
-
-def _report() -> Any:
-    (report,) = products.modules((products.SHOWS,))
-    return report
+        return pandas.DataFrame(products.report().table(self))
 
 
 # ------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ outside are never taken for mathematics; letters stay letters in PDF and SVG.
 
 import io
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final, cast
 
-from sigmascope.core.guard import Refusal, WrongKind, door, printable
+from sigmascope.core.guard import Refusal, WrongKind, door, nearest, printable
 from sigmascope.core.records import Estimate
 from sigmascope.report.console import shortened, spans_decades
 from sigmascope.report.explanations import Explanation, Explanations
@@ -177,6 +177,18 @@ def require_known(more: Mapping[str, Any], *known: str) -> None:
             raise WrongKind(f"`{name}=` says nothing of this figure: {has} besides `width=`.")
 
 
+def asked_for(quantities: str | Iterable[str], known: Collection[str], where: str) -> list[str]:
+    """The names that were asked for, one or several; refused if one is not among the known."""
+    names = [quantities] if isinstance(quantities, str) else list(quantities)
+    for name in names:
+        if name not in known:
+            raise Refusal(
+                f"`{name}` was not read {where}.{nearest(name, known)} There are "
+                f"{', '.join(known) or 'none'}."
+            )
+    return names
+
+
 @drawn.register
 def _explained(found: Explanation | Explanations, sheet: Sheet, *_: Any, **__: Any) -> None:
     raise Refusal(
@@ -279,7 +291,7 @@ def line(
     xs: Sequence[float],
     estimates: Sequence[Estimate | None],
     *,
-    colour: str = COLOURS[0],
+    colour: Any = COLOURS[0],
     name: str = "",
     mark: str = "o",
 ) -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from sigmascope.core import quantities as q
-from sigmascope.core.guard import Refusal, nearest
+from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Finding, Scan, ScanPlan
 from sigmascope.report.figures import (
     COLOURS,
     MARKS,
     TONES,
     Sheet,
+    asked_for,
     drawn,
     heading,
     legend,
@@ -42,14 +43,8 @@ def _scan(
     """Each matrix by its place in the network, kinds by colour; a ring where a finding begins."""
     require_known(more, "quantities")
     read = seen(scan)
-    wanted = (quantities,) if isinstance(quantities, str) else tuple(quantities)
-    for name in wanted:
-        if name not in read:
-            raise Refusal(
-                f"`{name}` was not read of these matrices.{nearest(name, read)} There are "
-                f"{', '.join(read) or 'none'}."
-            )
-    names = list(wanted) or [n for n in FIRST if n in read] or list(read)[:6]
+    wanted = asked_for(quantities, read, "of these matrices")
+    names = wanted or [n for n in FIRST if n in read] or list(read)[:6]
     if not names:
         raise Refusal("Nothing was measured in this scan, so that there is nothing to draw.")
     kinds, found = by_kind(scan.matrices), {f.site: f for f in findings}

@@ -1,23 +1,23 @@
 """Runs of training as figures."""
 
-import math
 from collections.abc import Iterable
 
 from sigmascope.core import quantities as q
-from sigmascope.core.guard import Refusal, nearest
+from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Reading
 from sigmascope.core.store import Row, Run
 from sigmascope.report.figures import (
     COLOURS,
     TONES,
     Sheet,
+    asked_for,
     drawn,
     forest,
     heading,
     legend,
+    line,
     require_known,
     scaled,
-    told,
 )
 from sigmascope.watching.comparing import Parting
 
@@ -35,19 +35,13 @@ def _run(run: Run, sheet: Sheet, *, quantities: str | Iterable[str] = (), **more
         sites = curves.setdefault(reading.quantity, {})
         sites.setdefault((reading.site, reading.form), []).append(row)
     alarms = [*run.findings()]
-    wanted = (quantities,) if isinstance(quantities, str) else tuple(quantities)
-    for name in wanted:
-        if name not in curves:
-            raise Refusal(
-                f"`{name}` was not read in this run.{nearest(name, curves)} There are "
-                f"{', '.join(curves) or 'none'}."
-            )
+    wanted = asked_for(quantities, curves, "in this run")
     if not curves:
         raise Refusal("Nothing was read in this run yet, so that there is nothing to draw.")
     several = [n for n in curves if max(len(rows) for rows in curves[n].values()) > 1]
     shown = {r.quantity for row in alarms for r in row.record.evidence}
     ranked = sorted(several or curves, key=lambda n: (n != q.LOSS, n not in shown))
-    names = list(wanted) or ranked[:PANELS]
+    names = wanted or ranked[:PANELS]
     from matplotlib import colormaps
 
     for ax, name in zip(sheet.panels(len(names), height=1.7), names, strict=True):
@@ -56,14 +50,9 @@ def _run(run: Run, sheet: Sheet, *, quantities: str | Iterable[str] = (), **more
         for place, ((site, form), rows) in enumerate(sites.items()):
             alone = len(sites) == 1
             shade = COLOURS[0] if alone else colormaps[SHADES](place / (len(sites) - 1))
-            finite = lambda v: v if math.isfinite(v) else math.nan
-            steps = [row.step for row in rows]
-            sides = [[finite(getattr(r.record.estimate, e)) for r in rows] for e in ("low", "high")]
-            values = [finite(r.record.estimate.value) for r in rows]
-            label = told(" ".join(filter(None, (site, form)))) if len(sites) <= 6 else None
-            mark = "o" if len(rows) == 1 else ""
-            ax.plot(steps, values, color=shade, marker=mark, linewidth=0.9, label=label)
-            ax.fill_between(steps, *sides, color=shade, alpha=0.2, linewidth=0)
+            name_of = " ".join(filter(None, (site, form))) if len(sites) <= 6 else ""
+            estimates = [row.record.estimate for row in rows]
+            line(ax, [row.step for row in rows], estimates, colour=shade, name=name_of)
         for row in alarms:
             if any(r.quantity == name for r in row.record.evidence):
                 tone = TONES[row.record.severity]

@@ -193,8 +193,7 @@ class Run(Closing):
             width: In inches.
             quantities: Which; the loss and those that alarms rest on come first if not given.
         """
-        (report,) = products.modules((products.SHOWS,))
-        return report.plot(self, width=width, quantities=quantities)
+        return products.report().plot(self, width=width, quantities=quantities)
 
     def cells(self, table: Table) -> Iterator[tuple]:
         """The bare cells of a table, `(step, time, *COLUMNS[table])` each.

@@ -84,10 +84,10 @@ def _profile(
     at |= {layer.depth: layer.site for layer in profile.layers}
     banded = False
     for ax, (name, placed) in zip(sheet.panels(len(curves)), curves.items(), strict=True):
-        xs = range(max(placed) + 1)
-        _over_depth(ax, xs, placed)
+        scaled(ax, [r.estimate.value for r in placed.values()])
+        _over_depth(ax, placed)
         heading(ax, _title(name))
-        places(ax, [at.get(x, "") for x in xs])
+        places(ax, [at.get(x, "") for x in range(max(placed) + 1)])
         shown = next(iter(placed.values()))
         usual = [
             (r.p05, r.p95)
@@ -112,16 +112,16 @@ def _profile(
 
 def _over_depth(
     ax: object,
-    xs: Iterable[int],
     placed: Mapping[int, Reading],
     *,
     colour: str = COLOURS[0],
     name: str = "",
     mark: str = "o",
 ) -> None:
+    """One quantity at each depth, with a gap where it was not read."""
+    xs = range(max(placed) + 1)
     values = [placed[x].estimate if x in placed else None for x in xs]
-    scaled(ax, [e.value for e in values if e is not None])
-    line(ax, list(xs), values, colour=colour, name=name, mark=mark)
+    line(ax, xs, values, colour=colour, name=name, mark=mark)
 
 
 def _title(name: str) -> str:
@@ -230,9 +230,7 @@ def _treatment(treatment: Treatment, sheet: Sheet, **more: object) -> None:
             (before, "before", COLOURS[0], "o"),
             (after, treatment.remedy.name, COLOURS[1], "s"),
         ):
-            xs = range(max(placed) + 1)
-            values = [placed[x].estimate if x in placed else None for x in xs]
-            line(ax, list(xs), values, colour=colour, name=words, mark=mark)
+            _over_depth(ax, placed, colour=colour, name=words, mark=mark)
         heading(ax, _title(name))
         places(ax, [""] * 99)
     legend(sheet.figure.axes[0], outside=True)

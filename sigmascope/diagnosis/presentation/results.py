@@ -116,25 +116,21 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
     heads = [c.column for c in found]
     wanted = min(_NAME, max(len(printable(site)) for site in cells))
 
-    def fitting() -> tuple[int, int]:
+    def fitting(heads: list[str], cells: Mapping[str, list[str]]) -> tuple[int, int]:
         """As many columns as leave room for the names of layers, and that room."""
-        rows = [heads, *cells.values()]
-        taken = lambda count: sum(
-            2 + max(map(len, column)) for column in zip(*(r[:count] for r in rows), strict=True)
-        )
-        free = lambda count: screen.width - 5 - taken(count)
+        columns = zip(heads, *cells.values(), strict=True)
+        widths = [2 + max(map(len, column)) for column in columns]
+        free = lambda count: screen.width - 5 - sum(widths[:count])
         count = next((n for n in range(len(heads), 0, -1) if free(n) >= wanted), 1)
         return count, max(free(count), _LEAST)
 
-    bare = (heads, cells)
     if any(layer.writes for layer in profile.layers):
         sizes_of = {place.site: _sizes(place) for place in places if isinstance(place, Layer)}
-        cells = {site: [*sizes_of[site], *row] for site, row in cells.items()}
-        heads = [*SIZES, *heads]
-    count, room = fitting()
-    if len(heads) > len(bare[0]) and count < len(SIZES) + min(_LEAST_QUANTITIES, len(bare[0])):
-        heads, cells = bare  # numbers that were measured stand before what is known of a layer
-        count, room = fitting()
+        whole = [*SIZES, *heads], {site: [*sizes_of[site], *row] for site, row in cells.items()}
+        # numbers that were measured stand before what is known of a layer
+        if fitting(*whole)[0] >= len(SIZES) + min(_LEAST_QUANTITIES, len(heads)):
+            heads, cells = whole
+    count, room = fitting(heads, cells)
     table = ruled()
     for title in ("", "layer", *heads[:count]):
         table.add_column(title, justify="left" if title == "layer" else "right")
