@@ -8,6 +8,8 @@ from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Estimate
+from sigmascope.core.references import references
 from sigmascope.diagnosis import judge
 from sigmascope.models.networks import mlp
 
@@ -68,3 +70,18 @@ def test_a_profile_without_curves_shows_its_numbers(measured):
     assert len(lone.plot().axes[0].get_yticklabels()) == 1
     with pytest.raises(Refusal, match="no number"):
         replace(measured, readings=(), layers=(), spectra=()).plot()
+
+
+def test_what_is_usual_is_grey_from_the_least_to_the_most_of_either_stage(measured):
+    curve = ("weights", "matrix", "stable rank")
+    usual = [r for r in references() if r.curve == curve]
+    assert usual
+    readings = tuple(
+        replace(r, estimate=Estimate.exactly(value))
+        for r, value in zip(measured.series("stable rank"), [1e-3, 1e6], strict=False)
+    )
+    ax = replace(measured, readings=readings).plot(quantities="stable rank").axes[0]
+    (grey,) = ax.patches
+    low, high = grey.get_y(), grey.get_y() + grey.get_height()
+    assert low == pytest.approx(min(r.p05 for r in usual))
+    assert high == pytest.approx(max(r.p95 for r in usual))

@@ -5,12 +5,14 @@ from itertools import pairwise
 
 import pytest
 import torch
+from matplotlib.colors import to_rgb
 from torch.nn import functional as F
 
 from sigmascope import theory
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Check, Estimate, Verdict
 from sigmascope.models.networks import mlp
+from sigmascope.report.figures import COLOURS
 from sigmascope.theory.presentation import Checks
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -78,3 +80,18 @@ def test_a_prediction_falls_with_the_gap():
 def test_the_balances_that_are_conserved_are_drawn():
     found = theory.le2022.conservation.conserved(NET, X, targets=Y, loss=F.cross_entropy)
     assert len(found.plot().axes[0].get_yticklabels()) == len(found.invariants)
+
+
+@pytest.mark.parametrize("outputs", [3, 1])
+def test_a_region_has_the_colour_of_what_is_answered_there(outputs):
+    """The class of the largest score; of one score, its sign."""
+    net = mlp(inputs=6, outputs=outputs, width=8, depth=2, generator=GENERATOR)
+    with torch.no_grad():  # so that no answer is that of all samples
+        net.readout.bias.sub_(net(X[:3]).mean(0))
+    found = theory.landscape.input_regions(net, X)
+    scores = found.partition.outputs
+    answers = scores.argmax(1) if outputs > 1 else (scores[:, 0] > 0).long()
+    faces = found.plot().axes[0].collections[0].get_facecolors()
+    expected = [to_rgb(COLOURS[int(a)]) for a in answers]
+    assert [tuple(face[:3]) for face in faces] == [pytest.approx(e) for e in expected]
+    assert len(answers.unique()) > 1

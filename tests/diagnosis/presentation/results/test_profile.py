@@ -266,3 +266,20 @@ def test_names_of_runs_never_act(trained):
     words = said(replace(trained, readings=(odd,)))
     assert "\x1b" not in words
     assert "[red]" in words
+
+
+def test_of_several_weights_of_a_layer_the_table_has_the_least_and_the_most():
+    one = lambda site, value: Reading(
+        site, "stable rank", Estimate.exactly(value), "weights", "matrix"
+    )
+    weights = ("rnn.ih", "rnn.hh")
+    layers = (Layer("rnn", "LSTM", 0, weights), Layer("out", "Linear", 1, ("out.weight",)))
+    readings = (one("rnn.ih", 5.5), one("rnn.hh", 2.25), one("out.weight", 3.75))
+    table = rendered(
+        [layers_grid(Profile(readings=readings, layers=layers), frozenset(), Screen())],
+        colour=False,
+        width=100,
+    )
+    first, second = (line for line in table.splitlines() if re.match(r" ?[01] ", line))
+    assert "2.25–5.5" in first
+    assert second.split()[-1] == "3.75"
