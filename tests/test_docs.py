@@ -5,8 +5,10 @@ import functools
 import importlib
 import importlib.util
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 import typing
 import warnings
@@ -203,3 +205,19 @@ def test_results_are_whole_on_a_page_and_scroll_on_a_telephone(tmp_path):
         assert prose_wide <= max(COLUMN, width)
         if width == COLUMN:
             assert max(row_wide, code_wide) <= COLUMN
+
+
+def test_what_the_readme_shows_of_a_command_is_what_it_prints():
+    """Numbers to two digits, for the last ones are the machine's."""
+    shown = next(b for b in fenced(ROOT / "README.md", "") if b.startswith("$ sigmascope profile"))
+    call, *lines = shown.rstrip().splitlines()
+    words = shlex.split(call.removeprefix("$ "))[1:]
+    done = subprocess.run(
+        [sys.executable, "-m", "sigmascope", *words], capture_output=True, text=True, check=True
+    )
+    rounded = lambda text: re.sub(
+        r"\d+\.?\d*(e-?\d+)?", lambda n: f"{float(n[0]):.2g}", " ".join(text.split())
+    )
+    said = rounded(done.stdout)
+    for part in "\n".join(lines).split("…"):
+        assert rounded(part) in said
