@@ -21,7 +21,15 @@ from sigmascope.models.layers import plain
 from sigmascope.models.samples import chosen
 from sigmascope.models.trial_gradients import reduced_gradients
 from sigmascope.survey.views.base import ProfileView
-from sigmascope.survey.views.task import FEWEST, MOST, NEIGHBOURS, neighbours, target_rows
+from sigmascope.survey.views.task import (
+    FEWEST,
+    MOST,
+    NEIGHBOURS,
+    agreement,
+    neighbours,
+    permuted,
+    target_rows,
+)
 
 
 def gradient_items(subject: Subject) -> Iterator[Item]:
@@ -235,11 +243,10 @@ def _agreement(
 ) -> tuple[float, float]:
     """Mean product with the neighbours over the mean square, less chance, and its spread."""
     size = Y.square().sum().item() * near.shape[1]
-    told = lambda y: (y[near] * y[:, None]).sum().item() / size if size > 0 else 0.0
-    chance = torch.tensor(
-        [told(Y[torch.randperm(len(Y), generator=generator)]) for _ in range(PERMUTATIONS)]
-    )
-    return told(Y) - float(chance.mean()), float(chance.std())
+    found = torch.cat([agreement(part, near) for part in permuted(Y, PERMUTATIONS, generator)])
+    told = found / size if size > 0 else torch.zeros_like(found)
+    chance = told[1:]
+    return float(told[0] - chance.mean()), float(chance.std())
 
 
 VIEW = ProfileView("gradients", gradient_items)

@@ -202,14 +202,13 @@ def target_signal(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> float | None:
     hat = gram @ torch.linalg.inv(gram + ridge * torch.eye(n, dtype=gram.dtype))
     left_out = (torch.eye(n, dtype=hat.dtype) - hat) / (1 - hat.diagonal())[:, None]
     generator = torch.Generator().manual_seed(0)
-    found = [_told(Y, near, left_out)]
-    found += [
-        _told(Y[torch.randperm(n, generator=generator)], near, left_out)
-        for _ in range(PERMUTATIONS)
+    told = [
+        (agreement(part, near), -(left_out @ part).square().sum((1, 2)).clamp(min=1e-304).log())
+        for part in permuted(Y, PERMUTATIONS, generator)
     ]
-    both = torch.tensor(found, dtype=torch.float64)
-    chance = both[1:]
-    return ((both[0] - chance.mean(0)) / chance.std(0).clamp(min=1e-12)).amax().item()
+    found = torch.stack([torch.cat(both) for both in zip(*told, strict=True)])
+    chance = found[:, 1:]
+    return ((found[:, 0] - chance.mean(1)) / chance.std(1).clamp(min=1e-12)).amax().item()
 
 
 def neighbours(X: Float64[Tensor, "n d"]) -> Int64[Tensor, "n k"]:
@@ -218,12 +217,23 @@ def neighbours(X: Float64[Tensor, "n d"]) -> Int64[Tensor, "n k"]:
     return apart.topk(min(NEIGHBOURS, len(X) - 1), largest=False).indices
 
 
-def _told(
-    Y: Float64[Tensor, "n k"], near: Tensor, left_out: Float64[Tensor, "n n"]
-) -> tuple[float, float]:
-    agreement = (Y[near] * Y[:, None]).sum().item()
-    error = (left_out @ Y).square().sum().item()
-    return agreement, -math.log(error) if error > 0 else 700.0
+def agreement(Y: Float64[Tensor, "b n k"], near: Int64[Tensor, "n m"]) -> Float64[Tensor, " b"]:
+    """Sum of the products of each row with its neighbours."""
+    return torch.stack([(Y[:, others] * Y).sum((1, 2)) for others in near.unbind(1)]).sum(0)
+
+
+def permuted(
+    Y: Float64[Tensor, "n k"], count: int, generator: torch.Generator
+) -> Iterator[Float64[Tensor, "b n k"]]:
+    """The rows as they are, then `count` times in random order, as many at once as take 8 MB."""
+    yield Y[None]
+    at_once = max(1, 2**20 // Y.numel())
+    for start in range(0, count, at_once):
+        orders = [
+            torch.randperm(len(Y), generator=generator)
+            for _ in range(start, min(start + at_once, count))
+        ]
+        yield Y[torch.stack(orders)]
 
 
 def _asked(fit: TaskFit, *, one: bool, alone: bool) -> Iterator[Item]:
