@@ -2,6 +2,7 @@
 
 import math
 import random
+from functools import cache
 
 import pytest
 import torch
@@ -381,20 +382,22 @@ def run(rank, wrap, fault=None, hand=lambda rank, step, loss: loss, steps=STEPS,
     return told, losses, kept.values(), [f.name for f in watch.alarms]
 
 
-def faults(rank):
-    return {(wrap, fault): run(rank, wrap, fault)
-            for wrap in ("ddp", "fsdp") for fault in ("rate", "inputs", None)}  # fmt: skip
+def faults(rank, wrap):
+    return {fault: run(rank, wrap, fault) for fault in ("rate", "inputs", None)}
+
+
+WRAPS = ["ddp", pytest.param("fsdp", marks=pytest.mark.slow)]
 
 
 @pytest.fixture(scope="module")
 def failed():
-    return together(2, faults)
+    return cache(lambda wrap: together(2, faults, wrap))
 
 
-@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
+@pytest.mark.parametrize("wrap", WRAPS)
 @pytest.mark.parametrize("fault", ["rate", "inputs"])
 def test_an_alarm_rings_soon_and_in_every_process_at_the_same_step(failed, wrap, fault):
-    (told, *_, force), (other, *_, elsewhere) = (each[wrap, fault] for each in failed)
+    (told, *_, force), (other, *_, elsewhere) = (each[fault] for each in failed(wrap))
     warned = [step for step, *_ in told if step >= FAULT]
     assert warned
     assert warned[0] <= FAULT + 20
@@ -402,16 +405,16 @@ def test_an_alarm_rings_soon_and_in_every_process_at_the_same_step(failed, wrap,
     assert force == elsewhere
 
 
-@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
+@pytest.mark.parametrize("wrap", WRAPS)
 def test_training_that_goes_well_is_silent(failed, wrap):
-    told, losses, *_ = failed[0][wrap, None]
+    told, losses, *_ = failed(wrap)[0][None]
     assert losses[-1] < 0.1 * losses[0]
     assert told == []
 
 
-@pytest.mark.parametrize("wrap", ["ddp", "fsdp"])
+@pytest.mark.parametrize("wrap", WRAPS)
 def test_a_loss_that_is_filed_is_the_mean_of_that_step_over_processes(failed, wrap):
-    (_, one, filed, _), (_, other, *_) = (each[wrap, None] for each in failed)
+    (_, one, filed, _), (_, other, *_) = (each[None] for each in failed(wrap))
     found = {at[0]: value for at, value in filed.items() if at[2:] == ("loss", "")}
     assert len(found) > 1
     assert max(found) >= STEPS - 2 * FARTHEST

@@ -2,6 +2,7 @@
 
 import random
 import time
+from functools import cache
 
 import pytest
 import torch
@@ -59,13 +60,21 @@ def alone():
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    return {n: together(n, work, n, folder) for n in LAYOUTS}, folder
+    return cache(lambda count: together(count, work, count, folder)), folder
 
 
-@pytest.mark.parametrize(("count", "name"), [(n, name) for n in LAYOUTS for name in LAYOUTS[n]])
+BY_COUNT = [2, pytest.param(4, marks=pytest.mark.slow)]
+CASES = [
+    pytest.param(n, name, marks=pytest.mark.slow if n > 2 else ())
+    for n in LAYOUTS
+    for name in LAYOUTS[n]
+]
+
+
+@pytest.mark.parametrize(("count", "name"), CASES)
 def test_readings_are_those_of_one_process_on_the_joined_batch(alone, read, count, name):
     one, _ = alone
-    (found, skipped), *others = (each[name] for each in read[0][count])
+    (found, skipped), *others = (each[name] for each in read[0](count))
     cut = name != "ddp"
     last = {at for at in one if at[0] == STEPS and at[2] == "loss"}  # nobody waits at the end
     missing = {(site, what) for _, site, what, _ in one.keys() - last - found.keys()}
@@ -77,9 +86,9 @@ def test_readings_are_those_of_one_process_on_the_joined_batch(alone, read, coun
         assert abs(value - one[at]) <= TOLERANCE * abs(one[at]), at
 
 
-@pytest.mark.parametrize("count", LAYOUTS)
+@pytest.mark.parametrize("count", BY_COUNT)
 def test_one_process_writes_what_all_have_read(read, count):
-    found, _ = read[0][count][0]["ddp"]
+    found, _ = read[0](count)[0]["ddp"]
     run = Run(read[1] / f"ddp{count}.sqlite")
     filed = {
         (r.step, r.site, r.quantity, r.form): r.estimate.value

@@ -381,12 +381,14 @@ SCORED = """\
 
 @pytest.mark.parametrize(
     ("score", "told"),
-    [
-        ("score", True),
-        ("sum(hits) / len(hits)", False),
-        ("hits[0]", False),  # nothing is said of others
-        ("sum(hits) / len(hits), 'the last', score", False),
-    ],
+    some(
+        [
+            ("score", True),
+            ("sum(hits) / len(hits)", False),
+            ("sum(hits) / len(hits), 'the last', score", False),
+            ("hits[0]", False),  # nothing is said of others
+        ]
+    ),
 )
 def test_a_score_of_the_last_batch_is_told_from_one_of_all(score, told, tmp_path):
     end = "        opt.step()\n"
