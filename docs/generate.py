@@ -26,6 +26,7 @@ from sigmascope.core import products, quantities, records
 from sigmascope.diagnosis.scripts import rules as script_rules
 from sigmascope.report.explanations import WORDS
 from sigmascope.theory.le2022.conservation import broken
+from sigmascope.theory.statements import PAPERS, STATEMENTS, STATES, Statement
 
 HERE = Path(__file__).parent
 INSIDE = ("cli", "integrations", "__main__")  # which nobody imports from
@@ -288,6 +289,35 @@ def findings_of(page: str, kinds: Mapping[str, tuple[records.Kind, ...]]) -> str
     return re.sub(r"<!-- kinds: (\w+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
 
 
+def statements_of(paper: str) -> str:
+    """The page on a paper, with the table of all that it states."""
+    own = [s for s in STATEMENTS if s.paper == paper]
+    states = {state: sum(s.state == state for s in own) for state in STATES}
+    counts = (f"{n} {STATES[state][0]}" for state, n in states.items() if n)
+    rows = ["| number | what it says | here |", "|---|---|---|"]
+    for s in own:
+        names = " · ".join((f"**{s.label}**", *s.words))
+        places = ", ".join(dict.fromkeys(_place(s, where) for where in s.where))
+        here = f"*{s.state}*: {places}" + (f". {s.but}" if s.but else "")
+        cells = (cell.replace("|", "\\|") for cell in (names, s.says, here))
+        rows.append("| " + " | ".join(cells) + " |")
+    table = "\n".join(("Statements: " + "; ".join(counts) + ".\n", *rows)) if own else ""
+    text = (HERE / f"theory/{paper}.md").read_text(encoding="utf-8")
+    filled = f"<!-- statements -->\n{table}\n<!-- end -->"
+    return re.sub(r"<!-- statements -->\n.*?<!-- end -->", lambda _: filled, text, flags=re.DOTALL)
+
+
+def _place(statement: Statement, where: str) -> str:
+    kind, _, name = where.partition(":")
+    if kind == "theorem":
+        return f"[{name}](../theorems.md#{name})"
+    if kind == "page":
+        return f"[{name[1:].replace('-', ' ')}]({name})"
+    if kind == "figure":
+        return f"[{name}](../gallery.md#{name.replace('/', '-')})"
+    return name if kind == "source" else f"`{name.partition('::')[0]}`"
+
+
 KINDS = {
     "rules": diagnosis.rules.KINDS,
     "checkpoints": diagnosis.checkpoints.KINDS,
@@ -481,6 +511,7 @@ PAGES = {
         page: partial(findings_of, page, KINDS)
         for page in ("findings.md", "scan.md", "watching.md", "scripts.md")
     },
+    **{f"theory/{paper}.md": partial(statements_of, paper) for paper in PAPERS},
     "theorems.md": theorems,
     "cli.md": commands,
     "reference.md": reference,

@@ -14,8 +14,9 @@ def explain(name: str | None = None, /, *, json: str | None = None) -> int:
         sigmascope explain
 
     Args:
-        name: Of a finding, an alarm, a quantity, a remedy, a cure or a theorem, or a word of the
-            field, as "bottleneck rank"; all names if not given.
+        name: Of a finding, an alarm, a quantity, a remedy, a cure or a theorem; a word of the
+            field, as "bottleneck rank"; a statement as its paper numbers it, as "Lemma 4"; all
+            names if not given.
         json: Write what is said here as JSON; `-` for standard output, in place of the text.
     """
     from sigmascope import report

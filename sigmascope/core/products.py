@@ -37,6 +37,8 @@ CURES = ("sigmascope.diagnosis.cures.changes",)
 ALARMS = ("sigmascope.watching.alarms.rules",)
 # Each lists theorems in `OF_MODELS`, which a profile checks, and all that there are in `THEOREMS`.
 THEOREMS = ("sigmascope.theory.catalogue",)
+# Each lists in `STATEMENTS` what papers say by number, and what is made of it.
+STATEMENTS = ("sigmascope.theory.statements",)
 # Each declares as its `PROBE` what a watch reads of a probe batch besides profiles.
 FOLLOWED = ("sigmascope.theory.le2022.conservation.watching",)
 # Each registers, with the functions of `report`, how results look; what costs least stands first.

@@ -1,4 +1,4 @@
-"""What a name in a report means: a finding, an alarm, a quantity, a remedy, a cure, a theorem.
+"""What a name means: a finding, an alarm, a quantity, a remedy, a cure, a theorem, a statement.
 
 Everything is read off the declarations; nothing is said here but where it comes from.
 """
@@ -46,11 +46,13 @@ class Explanation(Shown):
         name: As reports have it.
         kind: What it is the name of.
         rows: A heading and a text each, in the order in which they are shown.
+        words: Under which it is found too.
     """
 
     name: str
     kind: str
     rows: tuple[tuple[str, str], ...]
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -66,10 +68,11 @@ class Explanations(Shown):
 
 @door
 def explain(name: str) -> Explanations:
-    """What a finding, an alarm, a quantity, a remedy, a cure or a theorem is.
+    """What a finding, an alarm, a quantity, a remedy, a cure or a theorem is; what a paper states.
 
     Args:
-        name: As reports have it; or a word of the field for several of them (`WORDS`).
+        name: As reports have it; or a word of the field for several of them (`WORDS`); or the
+            number of a statement, `"Lemma 4"` or `"le2022 Lemma 4"`.
 
     Raises:
         Refusal: If there is nothing of that name; with those that are nearest.
@@ -79,16 +82,21 @@ def explain(name: str) -> Explanations:
         'finding of a model or a program'
     """
     field = {word.lower(): names for word, (names, _) in WORDS.items()}
-    wanted = (name, *field.get(name.lower().removesuffix("s"), field.get(name.lower(), ())))
-    senses = tuple(e for e in _every() if e.name in wanted)
+    said = " ".join(name.lower().split())
+    wanted = (said, *map(str.lower, field.get(said.removesuffix("s"), field.get(said, ()))))
+    every = [*_every()]
+    senses = [e for e in every if e.name.lower() in wanted]
+    senses.sort(key=lambda e: wanted.index(e.name.lower()))
+    senses += [e for e in every if said in map(str.lower, e.words) and e not in senses]
     if senses:
-        return Explanations(tuple(sorted(senses, key=lambda e: wanted.index(e.name))))
-    known = sorted({e.name for e in _every()} | {*WORDS})
+        return Explanations(tuple(senses))
+    known = sorted({n for e in every for n in (e.name, *e.words)} | {*WORDS})
     close = get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f" Did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
     raise Refusal(
         "A name must be that of a finding, an alarm, a quantity, a remedy, a cure or a theorem, as "
-        f"reports have it, got `{name}`.{hint} `sigmascope explain` without a name lists all."
+        "reports have it, or of a statement as its paper numbers it, got "
+        f"`{name}`.{hint} `sigmascope explain` without a name lists all."
     )
 
 
@@ -162,6 +170,19 @@ def _every() -> Iterator[Explanation]:
             ("in words", " ".join(words.split())),
             ("check it", f"sigmascope check MODEL --theorem {theorem.name}"),
             ("source", theorem.source),
+        )
+
+    for statement in _declared(products.STATEMENTS, "STATEMENTS"):
+        yield Explanation(
+            statement.name,
+            "statement of a paper",
+            (
+                ("says", statement.says.replace("$", "")),
+                ("here", statement.means()),
+                *dict.fromkeys(statement.seen()),
+                *([("but", statement.but.replace("$", ""))] if statement.but else []),
+            ),
+            (statement.label, *statement.words),
         )
 
 

@@ -22,6 +22,7 @@ from sigmascope.theory.neuron_graph import (
     tree_network,
     unroll,
 )
+from tests.theory.graphs import close, random_dag
 
 
 def dense(*widths):
@@ -29,10 +30,6 @@ def dense(*widths):
     for a, b in pairwise(widths):
         layers += [nn.Linear(a, b, bias=False), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
-
-
-def close(a, b):
-    return abs(float(a - b)) <= 1e-12 * (1 + abs(float(b)))
 
 
 def test_counts_of_dense_networks_are_products_of_widths():
@@ -175,24 +172,6 @@ def test_a_neuron_that_reads_nothing_is_zero():
     assert (
         float(dag_forward(Dag((0,), 1, (), (LINE, LINE)), column(3), torch.zeros(0).double())) == 0
     )
-
-
-SLOPES = [(1.0, 0.0), (1.0, 0.1), (1.0, 1.0), (1.0, -1.0), (0.5, 2.0)]
-
-
-def random_dag(seed, *, vertices=9, inputs=3):
-    """Any graph: skips, several edges between two neurons, neurons of every kind."""
-    g = torch.Generator().manual_seed(seed)
-    pick = lambda n: int(torch.randint(n, (), generator=g))
-    edges = []
-    for head in range(inputs, vertices):
-        for _ in range(1 + pick(3)):
-            edges.append(Edge(pick(head), head))
-    slopes = [(1.0, 1.0)] * inputs + [SLOPES[pick(5)] for _ in range(vertices - inputs)]
-    dag = Dag(tuple(range(inputs)), vertices - 1, tuple(edges), tuple(slopes))
-    x = torch.randn(inputs, generator=g, dtype=torch.float64)
-    w = torch.randn(len(edges), generator=g, dtype=torch.float64)
-    return dag, x, w
 
 
 @pytest.mark.usefixtures("as_users_see_it")

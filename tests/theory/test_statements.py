@@ -1,0 +1,98 @@
+"""Nothing that a paper numbers is left out, and what is said of it can be seen where it is said."""
+
+import importlib
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from sigmascope import report
+from sigmascope.theory import THEOREMS
+from sigmascope.theory.statements import PAPERS, STATEMENTS, STATES
+from sigmascope_experiments import FIGURES
+
+ROOT = Path(__file__).parents[2]
+TEXTS = Path(os.environ.get("SIGMASCOPE_DATA", ROOT.parent / "shared/data")).parent / "papers"
+FILES = {
+    "daneshmand2020": ("000_*.txt", "001_*.txt"),
+    "le2022": ("002_*.txt",),
+    "jacot2023": ("003_*.txt",),
+    "riedi2022": ("004_*.txt",),
+}
+KINDS = (
+    "Lemma|Theorem|Proposition|Corollary|Definition|Example|Remark|Claim|Assumption|Algorithm|"
+    "Figure|Table"
+)
+NUMBERED = re.compile(rf"\b({KINDS})s?[ \xa0]?(\d+(?:\.\d+)?)\b")
+OF_OTHERS = {  # numbers of what a paper cites
+    "daneshmand2020": set(),
+    "le2022": {"Theorem 2.1", "Theorem 4.8"},
+    "jacot2023": set(),
+    "riedi2022": set(),
+}
+ids = lambda s: s.name
+
+
+def of(paper):
+    return [s for s in STATEMENTS if s.paper == paper]
+
+
+def anchors(paper):
+    page = (ROOT / f"docs/theory/{paper}.md").read_text("utf-8")
+    heads = re.findall(r"^#+ (.+)$", page, flags=re.M)
+    slugs = {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for h in heads}
+    return slugs | set(re.findall(r"^\((\S+)\)=$", page, flags=re.M))
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_each_number_stands_once(paper):
+    labels = [s.label for s in of(paper)]
+    assert len(labels) == len(set(labels))
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_nothing_that_a_paper_numbers_is_blank(paper):
+    files = [file for name in FILES[paper] for file in TEXTS.glob(name)]
+    if not files:
+        pytest.skip("the texts of the papers are not here")
+    found = {
+        f"{kind} {number}"
+        for file in files
+        for kind, number in NUMBERED.findall(file.read_text("utf-8"))
+    }
+    told = {s.label for s in of(paper)}
+    named = {n for n in found if not any(t == n or t.startswith(f"{n}(") for t in told)}
+    assert named - OF_OTHERS[paper] == set()
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=ids)
+def test_what_is_said_of_each_can_be_seen(statement):
+    assert statement.says
+    assert statement.words
+    kinds = {where.partition(":")[0] for where in statement.where}
+    assert kinds & {*STATES[statement.state][1]}, f"{statement.state} by {kinds}"
+    assert kinds <= {"theorem", "test", "page", "code", "figure", "source"}
+    assert {*statement.places("theorem")} <= {theorem.name for theorem in THEOREMS}
+    assert {*statement.places("figure")} <= {figure.name for figure in FIGURES}
+    assert {p.removeprefix("#") for p in statement.places("page")} <= anchors(statement.paper)
+    for place in statement.places("test"):
+        file, _, test = place.partition("::")
+        test = test.partition("[")[0]
+        assert f"def {test}(" in (ROOT / file).read_text("utf-8")
+    for place in statement.places("code"):
+        parts = place.split(".")
+        for cut in range(len(parts), 0, -1):
+            try:
+                thing = importlib.import_module(".".join(parts[:cut]))
+                break
+            except ModuleNotFoundError:
+                continue
+        for name in parts[cut:]:
+            thing = getattr(thing, name)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=ids)
+def test_each_is_found_by_its_number_and_by_its_words(statement):
+    for said in (statement.name.upper(), statement.label, *statement.words):
+        assert statement.name in [e.name for e in report.explain(said).senses]
