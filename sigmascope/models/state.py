@@ -650,10 +650,15 @@ def _folder() -> str | None:
         return None
 
 
-def _set_environment(to: Mapping[str, str]) -> None:
-    for name in os.environ.keys() - to.keys():
-        del os.environ[name]
-    os.environ.update(to)
+# names and values as the system has them: to decode each takes longer than all other settings
+ENVIRONMENT = vars(os.environ)["_data"]
+
+
+def _set_environment(to: Mapping[Any, Any]) -> None:
+    decode = os.environ.decodekey, os.environ.decodevalue
+    for name in ENVIRONMENT.keys() - to.keys():
+        del os.environ[decode[0](name)]
+    os.environ.update({decode[0](name): decode[1](value) for name, value in to.items()})
 
 
 def _listed(place: tuple[Any, str]) -> list[Any]:
@@ -713,7 +718,7 @@ PAIRS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
     (np.get_printoptions, lambda to: np.set_printoptions(**to)),
     (lambda: dict(vars(PRINT_OPTS)), lambda to: vars(PRINT_OPTS).update(to)),
     (_folder, lambda to: None if to is None else os.chdir(to)),
-    (lambda: dict(os.environ), _set_environment),
+    (ENVIRONMENT.copy, _set_environment),
     (sys.getrecursionlimit, sys.setrecursionlimit),
     (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
     (gc.get_threshold, lambda to: gc.set_threshold(*to)),

@@ -26,8 +26,8 @@ from sigmascope.survey.views.task import (
     MOST,
     NEIGHBOURS,
     agreement,
+    chance_agreement,
     neighbours,
-    permuted,
     target_rows,
 )
 
@@ -159,7 +159,6 @@ def alike(subject: Subject) -> Iterator[tuple[str, int]]:
 NAME: View = "setup"
 CLOSE = 1e-3  # of `log k`, by which a loss of equal scores shows that it is counted in nats
 DRAWS = 16  # random targets that a test must tell from chance
-PERMUTATIONS = 100
 RISK = 0.05
 
 
@@ -213,9 +212,9 @@ def neighbour_limits(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> tuple[floa
     """How much of the targets a sample's neighbours may tell at most, and could tell of others.
 
     The agreement of a sample with its five nearest others is divided by what equal targets would
-    have. The first number is its upper limit, at 95 %, from permuted targets. The second is the
-    test's power on these inputs: the same agreement for random linear functions of the inputs, in
-    standard deviations of permutations, the median of 16.
+    have. The first number is its upper limit, at 95 %, from its spread over all orders of the
+    targets. The second is the test's power on these inputs: the same agreement for random linear
+    functions of the inputs, in standard deviations of that spread, the median of 16.
 
     Args:
         rows: Inputs, one row a sample.
@@ -229,24 +228,22 @@ def neighbour_limits(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> tuple[floa
     if not bool(X.any()) or not bool(Y.any()) or len(X) <= NEIGHBOURS:
         return None
     near = neighbours(X)
+    value, spread = _agreement(Y, near)
     g = torch.Generator().manual_seed(0)
-    value, spread = _agreement(Y, near, g)
     drawn = X @ torch.randn(X.shape[1], DRAWS, generator=g, dtype=torch.float64)
-    controls = [_agreement(y[:, None] - y.mean(), near, g) for y in drawn.unbind(1)]
+    controls = [_agreement(y[:, None], near) for y in (drawn - drawn.mean(0)).unbind(1)]
     power = [v / s for v, s in controls if s > 0]
     reach = math.sqrt(2) * float(torch.erfinv(torch.tensor(1 - 2 * RISK)))
     return value + reach * spread, median(power) if power else 0.0
 
 
-def _agreement(
-    Y: Float64[Tensor, "n k"], near: Tensor, generator: torch.Generator
-) -> tuple[float, float]:
+def _agreement(Y: Float64[Tensor, "n k"], near: Tensor) -> tuple[float, float]:
     """Mean product with the neighbours over the mean square, less chance, and its spread."""
     size = Y.square().sum().item() * near.shape[1]
-    found = torch.cat([agreement(part, near) for part in permuted(Y, PERMUTATIONS, generator)])
-    told = found / size if size > 0 else torch.zeros_like(found)
-    chance = told[1:]
-    return float(told[0] - chance.mean()), float(chance.std())
+    if not size > 0:
+        return 0.0, 0.0
+    mean, spread = chance_agreement(Y, near)
+    return (agreement(Y[None], near).item() - mean) / size, spread / size
 
 
 VIEW = ProfileView("gradients", gradient_items)

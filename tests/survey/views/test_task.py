@@ -5,12 +5,22 @@ import math
 
 import pytest
 import torch
+from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import sources, survey
 from sigmascope.survey.task import constant_loss
-from sigmascope.survey.views.task import RIDGE, target_alignment, target_rows, target_signal
+from sigmascope.survey.views.task import (
+    RIDGE,
+    agreement,
+    chance_agreement,
+    neighbours,
+    permuted,
+    target_alignment,
+    target_rows,
+    target_signal,
+)
 from tests.models_zoo import Net
 
 
@@ -179,3 +189,29 @@ def test_a_last_weight_that_is_not_heard_bounds_nothing():
     said = {r.quantity for r in found.readings if r.site == "(output)" and r.form == "add"}
     assert not said
     assert any("whatever the last weight writes" in s.why for s in found.skipped)
+
+
+@given(st.integers(0, 2**32), st.integers(4, 6), st.integers(1, 3))
+@settings(max_examples=10)
+def test_what_chance_gives_is_what_all_orders_of_the_rows_give(seed, n, k):
+    g = torch.Generator().manual_seed(seed)
+    Y = torch.randn(n, k, generator=g, dtype=torch.float64)
+    Y, near = Y - Y.mean(0), neighbours(torch.randn(n, 2, generator=g, dtype=torch.float64))
+    near = near[:, :2]
+    orders = torch.tensor([*itertools.permutations(range(n))])
+    every = agreement(Y[orders], near)
+    by_hand = sum(float(Y[i] @ Y[j]) for i in range(n) for j in near[i])
+    assert float(every[0]) == pytest.approx(by_hand)
+    mean, spread = chance_agreement(Y, near)
+    assert mean == pytest.approx(float(every.mean()), abs=1e-9)
+    assert spread == pytest.approx(float(every.std(correction=0)), rel=1e-6)
+
+
+def test_permuted_rows_are_as_they_are_and_then_each_in_some_order():
+    Y = torch.arange(2**17, dtype=torch.float64).reshape(-1, 2**8)  # a block holds eight orders
+    parts = [*permuted(Y, 20, torch.Generator().manual_seed(0))]
+    assert torch.equal(parts[0], Y[None])
+    assert [len(p) for p in parts[1:]] == [8, 8, 4]
+    for part in parts[1:]:
+        assert not any(torch.equal(one, Y) for one in part)
+        assert all(torch.equal(one[:, 0].sort().values, Y[:, 0]) for one in part)
