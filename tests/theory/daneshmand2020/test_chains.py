@@ -1,4 +1,3 @@
-import itertools
 import math
 from dataclasses import replace
 
@@ -23,6 +22,13 @@ from sigmascope.theory.daneshmand2020 import (
     top_exponent,
 )
 from sigmascope.theory.random_chains import BatchNormChain, LinearChain
+from tests.theory.daneshmand2020.enumerated import (
+    all_weights,
+    correlation,
+    moments,
+    next_state,
+    root,
+)
 from tests.theory.daneshmand2020.told import PART, told
 
 GOOD = {Verdict.HOLDS, Verdict.CONSISTENT, Verdict.VACUOUS}
@@ -182,23 +188,10 @@ def test_the_drift_of_a_chain_needs_gamma_squared_times_width_below_one(small, g
     assert (found.verdict is not Verdict.INAPPLICABLE) is speaks
 
 
-def correlation(d, seed=0, samples=None):
-    g = torch.Generator().manual_seed(seed)
-    H = torch.randn(d, samples or d, generator=g, dtype=torch.float64)
-    H = H / H.norm(dim=1, keepdim=True)
-    return H @ H.mT
-
-
 def over_all_signs(M, gamma):
     """(E ‖M₊‖² - ‖M‖²) / gamma² over every Rademacher matrix."""
-    d = len(M)
-    signs = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=d * d)), dtype=torch.float64)
-    lam, U = torch.linalg.eigh(M)
-    R = U * lam.clamp(min=0).sqrt()
-    H = R + gamma * signs.reshape(-1, d, d) @ R
-    H = H / H.norm(dim=-1, keepdim=True)
-    size = (H @ H.mT).square().sum((1, 2))
-    return float((size - M.square().sum()).mean()) / gamma**2
+    after = moments(next_state(root(M), all_weights(len(M)), gamma))
+    return float((after.square().sum((1, 2)) - M.square().sum()).mean()) / gamma**2
 
 
 @pytest.mark.parametrize("d", [2, 3])
