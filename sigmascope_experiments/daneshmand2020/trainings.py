@@ -95,6 +95,10 @@ FIG11 = _versus("fig11", "cifar10", "accuracy and test accuracy", "test accuracy
 FIG12 = _versus("fig12", "fashion-mnist", "loss and accuracy", "loss")
 
 
+# The paper finds no difference.
+CENTRING = ("BN", "BN without centring")
+
+
 def _broken(name: str, base: str, word: str, rates: list[float], minutes: float) -> Figure:
     return figure(
         name,
@@ -116,7 +120,9 @@ def _broken(name: str, base: str, word: str, rates: list[float], minutes: float)
                 "BN, asymmetric": net("mlp?depth=12&width=32&norm=batch&init=asymmetric"),
             },
         },
-        partial(compared, order=[("BN", "BN, asymmetric")], collapsed=["BN, asymmetric"]),
+        partial(
+            compared, order=[("BN", "BN, asymmetric"), CENTRING], collapsed=["BN, asymmetric"]
+        ),
         plot_curves,
     )
 
@@ -183,7 +189,7 @@ FIG7 = figure(
             "none": net("mlp?depth=16&width=32"),
         },
     },
-    partial(compared, order=[("BN without centring", "none")], collapsed=["none"]),
+    partial(compared, order=[("BN without centring", "none"), CENTRING], collapsed=["none"]),
     plot_curves,
 )
 
