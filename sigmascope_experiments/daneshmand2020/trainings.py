@@ -120,9 +120,7 @@ def _broken(name: str, base: str, word: str, rates: list[float], minutes: float)
                 "BN, asymmetric": net("mlp?depth=12&width=32&norm=batch&init=asymmetric"),
             },
         },
-        partial(
-            compared, order=[("BN", "BN, asymmetric"), CENTRING], collapsed=["BN, asymmetric"]
-        ),
+        partial(compared, order=[("BN", "BN, asymmetric"), CENTRING], collapsed=["BN, asymmetric"]),
         plot_curves,
     )
 

@@ -548,6 +548,8 @@ def test_products_need_not_tend_to_rank_one_where_either_condition_is_dropped():
         last.append(max(n for n, r in enumerate(found) if r == 1))
     assert max(last) > 1500
     assert set(random_product(TURNS, 400, 0)) == {1.0}
+    with pytest.raises(ZeroDivisionError):  # nor where a factor is singular: zero has no direction
+        random_product((*SHEARS, ((0, 0), (0, 0))), 100, 0)
 
 
 def test_residual_layers_contract_and_reach_every_direction():
