@@ -1,7 +1,8 @@
 """A few steps of training on copies, and what they show."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from sigmascope.diagnosis.trainability.copies import (
     minibatches,
 )
 from sigmascope.diagnosis.trainability.curves import UNDERWAY, EarlyTraining, windows
+from sigmascope.models.layers import in_words
 from sigmascope.models.samples import (
     Batch,
     Loss,
@@ -96,6 +98,20 @@ def probe(
     return seen.with_curves(run.curve() for run in probing.runs)
 
 
+@contextmanager
+def _told() -> Iterator[None]:
+    """Whatever a model or a loss raises in training, as a refusal."""
+    try:
+        yield
+    except Refusal:
+        raise
+    except Exception as error:
+        raise Refusal(
+            f"A copy of the model must make steps of training on the batch, but {in_words(error)}. "
+            "Make one by hand (`loss(model(batch), targets).backward()`), and see what fails."
+        ) from error
+
+
 class Probing:
     """A probe that can go on; the arguments are those of `probe`.
 
@@ -140,7 +156,7 @@ class Probing:
         self.runs = [RateRun(optimizer, rate, suits) for rate in rates or RATES[optimizer]]
         self._turns = Turns(model, len(self.runs), MOMENTS[optimizer])
         self.pace = Pace(Budget.of(budget), what, rounds, self._turns.words, among)
-        with self.pace.budget.counting(), still(model):
+        with self.pace.budget.counting(), _told(), still(model):
             self.data = minibatches(model, ready, targets, loss, count=count, batch_dim=batch_dim)
         self.pace.steps = rounds * self.data.steps
 
@@ -171,7 +187,7 @@ class Probing:
         with self.pace.budget.counting():
             self._turns.take(one)
             try:
-                with still(self.model):  # what copies share with it, random states and settings
+                with _told(), still(self.model):  # what copies share with it, random states and settings
                     done = one.go_on(self.data, self.loss, rounds, self.pace)
             finally:  # a step that there is no time for does not take back the others
                 self.passes += done or len(one.rounds) - before

@@ -158,3 +158,19 @@ def test_it_refuses_what_it_cannot_do(digits):
     many = sources.open_data("digits", samples=300)
     with pytest.raises(Refusal, match="up to 256 samples, got 300"):
         probed(mlp(2), many)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 9, 40])
+def test_whatever_fails_in_training_is_told_in_words(calls):
+    class Fails(nn.Linear):
+        seen = 0
+
+        def forward(self, x):
+            Fails.seen += torch.is_grad_enabled() and self.training
+            if Fails.seen == calls:
+                raise LookupError("no more today")
+            return super().forward(x)
+
+    x = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(Refusal, match="LookupError: no more today"):
+        probe(Fails(4, 2), x, targets=x[:, :2], loss=nn.functional.mse_loss)
