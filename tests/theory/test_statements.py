@@ -28,7 +28,7 @@ NUMBERED = re.compile(rf"\b({KINDS})s?[ \xa0]?(\d+(?:\.\d+)?)\b")
 OF_OTHERS = {  # numbers of what a paper cites
     "daneshmand2020": {"Theorem 5", "Theorem 5.2"},  # the first is a slip for Lemma 5
     "le2022": {"Theorem 2.1", "Theorem 4.8"},
-    "jacot2023": set(),
+    "jacot2023": {"Theorem 2"},
     "riedi2022": set(),
 }
 ids = lambda s: s.name

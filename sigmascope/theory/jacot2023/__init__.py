@@ -15,6 +15,7 @@ from sigmascope.theory.jacot2023.norms import (
     bottleneck_frames,
     jacobian_variation_bound,
     polar,
+    representation_cost,
 )
 from sigmascope.theory.jacot2023.tangents import (
     RepresentationRank,
@@ -60,4 +61,5 @@ __all__ = [
     "ntk_kernel",
     "ntk_trace",
     "polar",
+    "representation_cost",
 ]

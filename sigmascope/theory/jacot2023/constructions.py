@@ -21,8 +21,10 @@ __all__ = [
     "CompletePositivity",
     "RankOneFit",
     "SymmetryTask",
+    "added",
     "balanced_factors",
     "complete_positivity",
+    "composed",
     "corrections",
     "identity_stack",
     "linear_cost",
@@ -431,6 +433,64 @@ def _stack(weights: list[Tensor]) -> Stack:
     biases = tuple(torch.zeros(len(W), dtype=W.dtype) for W in weights)
     sites = tuple(f"layer {i}" for i in range(1, len(weights) + 1))
     return Stack(sites, tuple(weights), biases, 0.0, biased=False)
+
+
+# ------------------------------------------------------------------------------
+# Networks made of networks: what bounds the cost of compositions and sums from above.
+
+
+def composed(first: Stack, then: Stack) -> Stack:
+    """Two networks on top of each other: `x -> then(σ(first(x)))`, of the sum of their norms.
+
+    It is `then ∘ first` where `then ∘ σ = then` on what `first` writes, for instance where that is
+    not negative: then `R(then ∘ first; L₁ + L₂) <= R(then; L₂) + R(first; L₁)`.
+
+    Raises:
+        Refusal: If the second does not read what the first writes, or their activations differ.
+
+    Source:
+        Jacot 2023, Theorem 3 (1), with the activation between that its proof leaves out.
+    """
+    _require_one_slope(first, then)
+    sites = (*(f"first, {s}" for s in first.sites), *(f"then, {s}" for s in then.sites))
+    weights, biases = first.weights + then.weights, first.biases + then.biases
+    return Stack(sites, weights, biases, first.slope, first.biased or then.biased)
+
+
+def added(one: Stack, other: Stack) -> Stack:
+    """Two networks side by side: the sum of their functions.
+
+    Its squared norm is the sum of theirs and `2 <b, c>` of their last biases: `R(f + g; L) <=
+    R(f; L) + R(g; L)` where these do not point the same way.
+
+    Raises:
+        Refusal: If their depths, inputs, outputs or activations differ, or there is one layer.
+
+    Source:
+        Jacot 2023, Theorem 3 (2), with the biases that its proof leaves out.
+    """
+    _require_one_slope(one, other)
+    ends = [(s.depth, s.weights[0].shape[1], len(s.weights[-1])) for s in (one, other)]
+    if ends[0] != ends[1] or one.depth < 2:
+        raise Refusal(
+            "Networks that are added must have as many layers, two or more, inputs and outputs as "
+            f"each other, got {ends[0]} and {ends[1]}. Deepen one of them by the identity."
+        )
+    pairs = [*zip(one.weights, other.weights, strict=True)]
+    middle = [torch.block_diag(A, B) for A, B in pairs[1:-1]]
+    weights = torch.cat(pairs[0]), *middle, torch.cat(pairs[-1], 1)
+    biases = [torch.cat(pair) for pair in zip(one.biases[:-1], other.biases[:-1], strict=True)]
+    biases.append(one.biases[-1] + other.biases[-1])
+    sites = tuple(f"layer {i}" for i in range(1, one.depth + 1))
+    return Stack(sites, weights, tuple(biases), one.slope, one.biased or other.biased)
+
+
+def _require_one_slope(one: Stack, other: Stack) -> None:
+    if one.slope != other.slope:
+        raise Refusal(
+            f"Both networks must have one activation, got slopes {one.slope:g} and "
+            f"{other.slope:g} below zero. Rescale or rebuild one of them."
+        )
 
 
 # ------------------------------------------------------------------------------

@@ -20,14 +20,16 @@ from sigmascope.theory.jacot2023.facts import (
     OfStacks,
     largest_cost,
     log_volume,
+    parameter_norm,
     points,
     schatten_cost,
     singular_values,
     spectral_norm,
     weight_norm,
 )
-from sigmascope.theory.jacot2023.tangents import ntk_norm
+from sigmascope.theory.jacot2023.tangents import balance, ntk_norm
 
+ROUNDS = 200  # of balancing: the norm falls with each, and every end is attained by weights
 STEPS = 4  # roundings of a step of the frames for each of a step of the Jacobian
 
 
@@ -62,6 +64,36 @@ class JacobianRank(OfStacks):
     def both(self, point: Point) -> tuple[Estimate, Estimate]:
         s = singular_values(point.spectrum)
         return weight_norm(point.stack), largest_cost(s, point.stack.depth)
+
+
+def representation_cost(stack: Stack, inputs: Float64[Tensor, "n d"]) -> Estimate:
+    """What the function of a network costs at its depth, `R(f; L)`, between two proven ends.
+
+    At least what a linear map with the singular values of the Jacobian costs, at the input where
+    that is most; at most the squared norm of these weights, balanced. The two meet for a linear map
+    on a positive orthant that is balanced, and elsewhere how far they are apart tells how much
+    dearer these weights may be than need be.
+
+    Args:
+        stack: A network.
+        inputs: Inside of the domain on which its function counts: points where it is linear.
+
+    Returns:
+        The upper end as the value, for that is attained by weights at hand.
+
+    Raises:
+        Refusal: If there are no inputs.
+
+    Source:
+        Jacot 2023, Sec. 2.1, and Theorem 3 at finite depth.
+    """
+    if not len(inputs):
+        raise Refusal("`inputs` must hold a point of the domain, got none. Pass some.")
+    least = [schatten_cost(singular_values(stack.at(x).spectrum), stack.depth) for x in inputs]
+    high = min(parameter_norm(each).high for each in (stack, balance(stack, rounds=ROUNDS)))
+    low = max(0.0, *(each.low for each in least))
+    how = f"balanced weights, Jacobians at {len(inputs)} points"
+    return Estimate(high, min(low, high), high, how)
 
 
 @final
