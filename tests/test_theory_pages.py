@@ -38,10 +38,11 @@ def single_precision():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_code_of_a_paper_prints_what_is_shown(page, single_precision):
-    names = {}
+    """Each block by itself, as it is pasted by who was sent the address of one."""
     for code, shown in BLOCK.findall(page.read_text(encoding="utf-8")):
+        torch.set_default_dtype(torch.float32)
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(code, names)
+            exec(code, {})
         assert printed.getvalue() == shown, code
 
 
