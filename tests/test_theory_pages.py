@@ -187,3 +187,21 @@ def test_the_hypotheses_are_those_of_the_code():
         known = asked.setdefault(check.theorem, 0)
         asked[check.theorem] = max(known, len(check.assumptions))
     assert asked == {name: len(told["needs"]) for name, told in TOLD.items()}
+
+
+def test_the_first_page_counts_the_errata():
+    index = (DOCS / "theory/index.md").read_text(encoding="utf-8")
+    for page in PAGES:
+        errata = re.findall(r"^### Erratum (\d+)$", page.read_text(encoding="utf-8"), flags=re.M)
+        assert errata == [str(n) for n in range(1, len(errata) + 1)]
+        assert re.search(rf"\({page.name}\) .* \| {len(errata)} \|$", index, flags=re.M), page.name
+
+
+def test_every_erratum_says_where_what_is_printed_and_what_holds():
+    for page in PAGES:
+        for part in page.read_text(encoding="utf-8").split("\n### Erratum ")[1:]:
+            part = part.partition("\n### ")[0].partition("\n## ")[0]
+            said = set(re.findall(r"^- \*(\w+):\*", part, flags=re.M))
+            assert said >= {"Place", "Printed", "Holds"}, (page.stem, part[:30])
+            assert said & {"Counterexample", "Computation"}, (page.stem, part[:30])
+            assert "```python" in part, (page.stem, part[:30])
