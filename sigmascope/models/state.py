@@ -393,21 +393,21 @@ Undo = Callable[[], None]
 
 
 class Reach:
-    """Everything found from a module, with its contents as they are now.
+    """Everything found from a module, or from any object, with its contents as they are now.
 
     Attributes:
         tensors: Every tensor, each once.
         modules: Every module, each once, also those that plain containers hide.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, thing: Any) -> None:
         self.tensors: list[Tensor] = []
         self.modules: list[nn.Module] = []
         self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
         self._empty: list[Any] = []
         self.undo: list[Undo] = []
         self._seen: set[int] = set()
-        self._left: list[Any] = [model]
+        self._left: list[Any] = [thing]
         while self._left:
             one = self._left.pop()
             if id(one) not in self._seen:

@@ -1,3 +1,5 @@
+import pytest
+
 from sigmascope import survey
 from sigmascope.core.records import Estimate, Reading
 
@@ -16,12 +18,14 @@ def test_what_both_have_is_paired_in_the_order_of_the_first():
     ]
 
 
-def test_a_change_has_moved_where_the_intervals_are_apart():
-    apart, touching = survey.changes(
-        (reading("a", 1, 2), reading("b", 1, 2)), (reading("a", 2.1, 3), reading("b", 2, 3))
-    )
-    assert apart.moved
-    assert not touching.moved
+@pytest.mark.parametrize(
+    ("first", "second", "moved"),
+    [((1, 2), (2.1, 3), True), ((1, 2), (2, 3), False), ((1, 3), (2, 4), False)],
+)
+def test_a_change_has_moved_where_the_intervals_are_apart(first, second, moved):
+    for before, after in ((first, second), (second, first)):
+        (change,) = survey.changes((reading("a", *before),), (reading("a", *after),))
+        assert change.moved is moved
 
 
 def test_the_factor_from_zero_is_infinite_and_none_between_zeros_is_one():

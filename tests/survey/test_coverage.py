@@ -9,6 +9,16 @@ from torch.nn import functional as F
 
 from sigmascope import diagnosis, report, survey, theory
 from sigmascope.core.guard import Refusal
+from sigmascope.models import Subject
+from sigmascope.survey.coverage import (
+    LAYER,
+    OUTSIDE,
+    UNCALLED,
+    UNOWNED,
+    UNREAD,
+    WEIGHT,
+    covered,
+)
 from tests import models_zoo
 
 X = torch.randn(12, 6, generator=torch.Generator().manual_seed(0))
@@ -146,3 +156,54 @@ def test_a_model_that_cannot_be_watched_is_said(monkeypatch):
     skipped = survey.profile(Net(), X, views=["weights"]).skipped
     assert any("cannot be watched: no dispatch" in s.why for s in skipped)
     assert "entr" in " ".join(diagnosis.presentation.coverage(survey.profile(Net(), X)).unseen)
+
+
+SAID = {  # how a part is applied -> where, what was not covered, why
+    "by no one": (lambda m, h: h, nn.Linear(6, 6), [("part", LAYER, UNCALLED)]),
+    "without a call": (
+        lambda m, h: F.linear(h, m.part.weight),
+        nn.Linear(6, 6),
+        [("part", LAYER, OUTSIDE)],
+    ),
+    "under vmap": (
+        lambda m, h: torch.vmap(m.part)(h),
+        nn.Linear(6, 6),
+        [("part", LAYER, UNREAD)],
+    ),
+    "by a layer": (lambda m, h: m.part(h), nn.Linear(6, 6), []),
+    "as a bare product": (lambda m, h: h @ m.part, bare(), [("part", WEIGHT, OUTSIDE)]),
+    "a bare matrix by no one": (lambda m, h: h, bare(), [("part", WEIGHT, UNOWNED)]),
+    "a bare vector by no one": (lambda m, h: h, nn.Parameter(torch.ones(6)), []),
+    "bare whole numbers by no one": (
+        lambda m, h: h,
+        nn.Parameter(torch.ones(6, 6, dtype=torch.long), requires_grad=False),
+        [],
+    ),
+    "bare complex numbers by no one": (
+        lambda m, h: h,
+        nn.Parameter(torch.ones(6, 6, dtype=torch.cfloat)),
+        [("part", WEIGHT, UNOWNED)],
+    ),
+    "a normaliser's": (lambda m, h: m.part(h.view(-1, 2, 3)).flatten(1), nn.LayerNorm([2, 3]), []),
+}
+
+
+@pytest.mark.parametrize(("apply", "part", "said"), SAID.values(), ids=SAID)
+def test_what_is_not_covered_has_its_reason(apply, part, said):
+    layers, doubts = covered(Subject(Net(apply, part=part), X))
+    assert [(d.site, d.what, d.why) for d in doubts] == said
+    assert [layer.site for layer in layers if layer.site != "part"] == ["first", "last"]
+
+
+def test_a_layer_has_the_weights_below_it_and_their_sizes():
+    torch.manual_seed(0)
+    layers, _ = covered(
+        Subject(Net(lambda m, h: m.part(h[:, None])[0][:, 0], part=nn.LSTM(6, 6)), X)
+    )
+    own = {layer.site: layer for layer in layers}
+    assert own["first"].parameters == ("first.weight",)
+    assert {p.rpartition(".")[0] for p in own["part"].parameters} == {"part"}
+    assert own["first"].numbers == 6 * 6 + 6
+    assert own["last"].numbers == 6 * 3 + 3
+    assert (own["first"].reads, own["last"].writes) == ((12, 6), (12, 3))
+    assert [layer.depth for layer in layers] == [0, 1, 2]

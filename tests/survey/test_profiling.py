@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from sigmascope import survey
 from sigmascope.core import quantities
 from sigmascope.core.guard import Refusal, memory
-from sigmascope.survey.profiling import cut
+from sigmascope.models import Subject
+from sigmascope.survey.profiling import ROWS, cut
 from tests.models.state.test_freeze import assert_same, snapshot
 
 
@@ -311,3 +312,41 @@ def test_a_loss_may_read_what_a_model_of_transformers_returns():
     first, second = (survey.profile(model, batch, targets=classes, loss=loss) for loss in losses)
     of_loss = [[r for r in p.readings if r.view == "gradients"] for p in (first, second)]
     assert of_loss[0] == of_loss[1] != []
+
+
+def test_targets_are_cut_where_they_count_samples_and_left_alone_elsewhere():
+    model, x, y = wide()
+    given = {
+        "classes": y,
+        "several": torch.cat([y, y, y]),
+        "weights": torch.arange(5),
+        "one": torch.tensor(2.0),
+        "none": torch.zeros(0),
+    }
+    with memory("1MB"):
+        batch, targets, _ = cut(model, x, given, 0)
+    most = len(batch)
+    assert most < len(x)
+    assert torch.equal(targets["classes"], y[:most])
+    assert torch.equal(targets["several"], given["several"][: 3 * most])
+    for name in ("weights", "one", "none"):
+        assert targets[name] is given[name]
+
+
+@pytest.mark.parametrize("fits", [1, 2, 63])
+def test_as_many_samples_are_kept_as_fit(fits):
+    model, x, y = wide()
+    held = Subject(model, x[:1]).rows_held
+    with memory(int((fits + 0.5) * held / ROWS)):
+        batch, targets, (told,) = cut(model, x, y, 0)
+    assert len(batch) == len(targets) == fits
+    assert told.what.startswith(f"{len(x) - fits} of ")
+
+
+def test_nothing_is_cut_where_just_all_samples_fit(as_users_see_it):
+    model, x, y = wide()
+    held = Subject(model, x[:1]).rows_held
+    with memory(int(64.5 * held / ROWS)):
+        assert cut(model, x, y, 0)[2] == []
+    with memory(int(0.9 * held / ROWS)), pytest.raises(Refusal, match="allow for one sample"):
+        cut(model, x, y, 0)

@@ -68,10 +68,10 @@ def task_items(subject: Subject) -> Iterator[Item]:
     alone = output.ndim > 0 and output.numel() == len(output)
     yield from _asked(fit, one=output.ndim < 2 or output.shape[-1] == 1, alone=alone)
     if math.isfinite(fit.over_constant) and math.isfinite(fit.same):
-        ratio = Estimate.rounded(fit.over_constant, ulps=2**20)
+        ratio = Estimate.rounded(fit.over_constant, ulps=2**30)
         yield Reading("(loss)", q.FIRST_LOSS_OVER_A_CONSTANTS, ratio, VIEW)
     if math.isfinite(fit.silent):
-        zeros = Estimate.rounded(fit.silent, ulps=2**20)
+        zeros = Estimate.rounded(fit.silent, ulps=2**30)
         yield Reading("(loss)", q.LOSS_OF_ZEROS, zeros, VIEW)
     if fit.known:
         # which outputs the model can have, whatever its weights, and how low the loss gets there

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.models import Subject
-from sigmascope.survey.task import fit_of, is_endless
+from sigmascope.survey.task import TaskFit, fit_of, is_endless
 from sigmascope.survey.task.fits import _end, _together_and_apart
 
 N = 64
@@ -309,3 +309,70 @@ def test_embeddings_are_made_up_where_several_samples_are_of_each_class(ids, wid
         assert torch.equal(together.sort(0).values, apart.sort(0).values)
         near = torch.cdist(together, together)
         assert near[0, 1] < near[0, 2]
+
+
+def falls(power, *, until=math.inf, then=None, beside=0.0):
+    """A loss that falls with a power of how large outputs are, up to a size and otherwise beyond."""
+
+    def loss(o, y):
+        size = (o - y).square().mean().sqrt()
+        beyond = bool(size > until)
+        if beyond and then is None:
+            raise ValueError("too far")
+        return beside + (then * size if beyond else -(size**power))
+
+    return loss
+
+
+@pytest.mark.parametrize(
+    ("loss", "endless"),
+    [
+        (falls(1.3), False),
+        (falls(1.7), True),
+        (falls(2.0, until=50.0, then=0.0), False),  # it is held farther out
+        (falls(2.0, until=50.0, then=math.nan), False),
+        (falls(2.0, until=50.0), False),
+        (falls(2.0, until=50.0, then=-math.inf), True),
+        (falls(2.0, until=500.0, then=0.0), True),
+        (falls(2.0, beside=1e7), False),  # beside it the fall is small
+        (falls(2.0, beside=1e3), True),
+    ],
+)
+def test_a_fall_is_without_end_where_it_is_steep_for_long_and_large(loss, endless):
+    assert is_endless(loss, OUT, HALF) is endless
+
+
+@pytest.mark.parametrize(
+    ("now", "same", "free", "room", "over"),
+    [
+        (3.0, 2.0, 0.5, 0.1, 1.5),
+        (-1.0, 2.0, 0.5, 0.1, 0.0),  # below zero is not far
+        (3.0, 0.55, 0.5, 0.1, math.nan),  # a constant fits
+        (3.0, -1.0, -2.0, 0.1, math.nan),  # of no size that another could be told by
+        (3.0, 0.0, -2.0, 0.1, math.nan),
+        (3.0, 0.75, 0.5, 0.25, math.nan),
+    ],
+)
+def test_the_first_loss_is_over_a_constants_where_a_constant_does_not_fit(
+    now, same, free, room, over
+):
+    found = TaskFit(None, None, now=now, same=same, free=free, room=room)
+    assert found.over_constant == pytest.approx(over, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("reach", "same", "free", "beyond"),
+    [
+        (2.0, 5.0, 1.0, 0.25),
+        (0.9, 5.0, 1.0, 0.0),
+        (9.0, 5.0, 1.0, 2.0),
+        (2.0, 1.0, 1.0, math.nan),
+        (2.0, 0.5, 1.0, math.nan),
+        (2.0, math.inf, 1.0, math.nan),
+        (math.inf, 5.0, 1.0, math.nan),
+        (1.75, 2.0, 1.5, 0.5),
+    ],
+)
+def test_what_is_out_of_reach_counts_in_steps_to_the_best_constant(reach, same, free, beyond):
+    found = TaskFit(None, None, same=same, free=free, reach=reach)
+    assert found.beyond == pytest.approx(beyond, nan_ok=True)

@@ -16,7 +16,7 @@ from sigmascope.survey.task import (
     needs_of,
     room_of,
 )
-from sigmascope.survey.task.loss_recognition import _constants
+from sigmascope.survey.task.loss_recognition import _constants, domain_of, tail_starts
 
 SAMPLES = 64
 
@@ -321,3 +321,61 @@ def test_a_loss_that_bears_nothing_made_up_is_not_known():
         raise ValueError
 
     assert asked(loss, 1, VALUES) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([0, 1, 2] * 4, "ids as values"),
+        (([0, 1, 2] * 4)[:-1], "values"),  # not often enough
+        ([1, 2, 3] * 4, "ids as values"),
+        ([2, 3, 4] * 4, "values"),  # nothing counts from two
+        ([-1, 0, 1] * 4, "values"),
+        ([0, 2] * 9, "values"),  # too few
+        ([0, 2, 4, 6] * 4, "ids as values"),
+        ([0, 3, 6] * 4, "values"),  # most are left out
+        ([0, 1, 2.5] * 4, "values"),
+        ([*range(200)] * 4, "ids as values"),
+        ([*range(201)] * 4, "values"),
+    ],
+)
+def test_few_whole_numbers_that_come_again_and_again_may_be_ids(values, kind):
+    targets = torch.tensor(values, dtype=torch.float32)[:, None]
+    assert labels_of(torch.zeros(len(values), 1), targets).kind == kind
+
+
+def test_rows_of_two_numbers_are_no_ids():
+    targets = torch.tensor([[0.0, 1], [1, 2], [2, 0]]).repeat(8, 1)
+    assert labels_of(torch.zeros(24, 2), targets).kind == "values"
+
+
+@pytest.mark.parametrize("dim", [1, -1])
+def test_outputs_are_logarithms_of_shares_where_every_row_of_them_is(dim):
+    scores = torch.randn(6, 3, 4, generator=torch.Generator().manual_seed(0))
+    shares = scores.log_softmax(dim)
+    assert torch.allclose(domain_of(shares)(scores), shares)
+    one = scores.clone()
+    one[0] = shares[0]
+    assert torch.equal(domain_of(one)(scores), scores)
+    assert torch.equal(domain_of(torch.zeros(6, 1))(torch.ones(6, 1)), torch.ones(6, 1))
+
+
+@pytest.mark.parametrize(
+    "case", ["classes", "pixels", "one of many", "several of many", "yes or no"]
+)
+def test_a_side_for_each_label_is_among_the_starts(case):
+    output, targets = KINDS[case]
+    labels = labels_of(output, targets)
+    for starts in (free_starts(output, targets, labels), tail_starts(output, output, labels)):
+        sides = [s for s in starts if torch.equal(s > 0, labels.wanted) and s.min() < 0]
+        assert sorted(float(s.abs().max()) for s in sides) == [1.0, 10.0, 100.0]
+        assert any(torch.equal(s, labels.wanted.float()) for s in starts)
+
+
+def test_targets_that_are_no_labels_have_no_sides():
+    output, targets = torch.ones(SAMPLES, 3), torch.rand(SAMPLES, 3) + 2
+    starts = free_starts(output, targets, labels_of(output, targets))
+    assert [s.unique().numel() for s in starts[:3]] == [1, 1, 1]
+    assert torch.equal(starts[3], targets)
+    assert len(starts) == len(free_starts(output, targets, None)) == 4
+    assert len(tail_starts(torch.ones(SAMPLES, 7), output, None)) == 4

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -86,3 +88,36 @@ def test_normalisers_without_weights_have_no_share_and_lose_no_view(norm, traini
     found = survey.profile(net, torch.randn(12, 8), views=["features"])
     assert found.readings
     assert not [s for s in found.skipped if "failed" in s.why]
+
+
+@pytest.mark.parametrize("passes", [4, 12, 40])
+def test_the_rank_from_mixtures_of_outputs_has_an_interval_that_holds_it(passes):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 200)), torch.randn(6, 5)
+    g = torch.Generator().manual_seed(1)
+    part = survey.profile(model, x, views=["features"], outputs=passes, generator=g)
+    assert not [s for s in part.skipped if "failed" in s.why]
+    ranks = {r.site: r.estimate for r in part.series("adjoint rank")}
+    assert {r.site for r in part.series("NTK trace")} == {"0", "2"}
+    for site, rank in (("0", 7), ("2", 200)):
+        assert ranks[site].low <= rank <= ranks[site].high
+        assert ranks[site].low <= passes
+    assert ranks["0"].low == min(passes, 7)  # all of the rank that so many passes can show
+    assert ranks["0"].high == 7  # its width, whatever was sampled
+    assert ranks["0"].risk > 0
+
+
+def test_volume_is_that_of_the_samples_whose_derivative_is_not_zero():
+    model = nn.Sequential(nn.Linear(1, 3, bias=False), nn.ReLU(), nn.Linear(3, 3, bias=False))
+    with torch.no_grad():
+        model[0].weight.fill_(1.0)
+        model[2].weight.copy_(torch.diag(torch.tensor([1.0, 2.0, 4.0])))
+    x = torch.tensor([[1.0], [-1.0], [2.0], [3.0]])
+    found = survey.profile(model, x, views=["features"])
+    at = {(r.site, r.quantity): r.estimate for r in found.readings}
+    volume = at["0", "adjoint log pseudo-determinant"]
+    assert volume.value == pytest.approx(math.log(8), rel=1e-6)
+    assert volume.how == "mean over 3 samples that are not zero"
+    assert at["0", "adjoint rank"].value == pytest.approx(3 * 3 / 4)
+    assert at["2", "adjoint log pseudo-determinant"].how == "mean over 4 samples"
+    assert at["0", "adjoint norm"].value == pytest.approx(math.sqrt(21 * 3 / 4))

@@ -229,3 +229,38 @@ def test_no_gradient_is_held_while_the_next_ones_are_made(monkeypatch):
     found = OwnModes(Subject(model, x, y, F.cross_entropy)).gradients()
     assert len(found) == len(held) > 1
     assert not any(held)
+
+
+@pytest.mark.parametrize(("scale", "nats"), [(1 + 7e-4, True), (1 - 7e-4, True), (1 + 2e-3, False)])
+def test_a_loss_counts_in_nats_where_it_is_near_the_logarithm_of_the_number_of_scores(scale, nats):
+    torch.manual_seed(0)
+    model, x, y = nn.Linear(4, 100), torch.randn(20, 4), torch.randint(100, (20,))
+    found = read_first_steps(model, x, y, lambda o, t: scale * F.cross_entropy(o, t))
+    assert ("nats over equal scores" in found) is nats
+
+
+def test_no_step_takes_a_loss_away_that_is_not_above_zero():
+    torch.manual_seed(0)
+    model, x, y = nn.Linear(4, 1), torch.randn(20, 4), torch.randn(20, 1)
+    for shift in (-1e3, math.inf):
+        found = read_first_steps(model, x, y, lambda o, t, s=shift: F.mse_loss(o, t) + s)
+        assert "Polyak step" not in found
+
+
+@pytest.mark.parametrize(
+    ("row", "trained", "found"),
+    [
+        ([1.0, 2.0, 3.0], True, True),
+        ([0.0, 2.0, 3.0], True, True),
+        ([0.0, 0.0, 0.0], True, False),
+        ([1.0, 2.0, 3.0], False, False),
+        ([1.0], True, False),
+    ],
+)
+def test_rows_are_alike_where_they_are_equal_and_not_all_zero(row, trained, found):
+    model = nn.Sequential(nn.Linear(len(row), 4), nn.Linear(4, 2))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor(row).expand(4, -1))
+    model[0].weight.requires_grad_(trained)
+    named = list(alike(Subject(model, torch.randn(6, len(row)))))
+    assert named == ([("0.weight", 4)] if found else [])

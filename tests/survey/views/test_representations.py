@@ -4,6 +4,7 @@ from torch import nn
 
 from sigmascope import survey
 from sigmascope.models.networks import mlp
+from tests.models_zoo import Net
 
 
 def small():
@@ -50,3 +51,96 @@ def test_the_relative_variation_is_known_up_to_four_roundings_both_ways(dtype):
         e, noise = r.estimate, 4 * torch.finfo(dtype).eps
         assert e.high - e.value == pytest.approx(noise, rel=1e-6)
         assert e.value - e.low == pytest.approx(noise, rel=1e-6)
+
+
+def representations(model, x):
+    return survey.profile(model, x, views=["representations"])
+
+
+def test_entries_that_are_not_finite_are_counted():
+    model, x = small()
+    with torch.no_grad():
+        model[0].weight[1:3] = 3e38
+    found = representations(model, x.abs() + 1)
+    (bad,) = [r for r in found.series("non-finite entries") if r.site == "2"]
+    assert bad.estimate.value == 2 * len(x)
+    assert f"{2 * len(x)} of {6 * len(x)} entries are not finite" in [
+        s.why for s in found.skipped if s.site == "2"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said", "wholly"),
+    [
+        (torch.full((5, 4), 0.5), "all rows are equal", False),
+        (torch.zeros(5, 4), "it is exactly zero", True),
+        (1 + 1e-7 * torch.eye(5, 4), "rows differ by rounding only", False),
+        (1 + 1e-2 * torch.eye(5, 4), None, False),
+        (1e-3 * torch.eye(5, 4), None, False),
+    ],
+)
+def test_what_centring_leaves_nothing_of_has_a_reason_in_its_place(rows, said, wholly):
+    found = representations(nn.Linear(4, 3), rows)
+    read = {r.quantity for r in found.readings if r.site == ""}
+    why = {s.what: s.why for s in found.skipped if s.site == ""}
+    ratios = {"participation ratio", "effective rank"}
+    assert why.get("centred participation ratio (samples)") == said
+    assert ("centred participation ratio" in read) is (said is None)
+    assert (ratios <= read) is not wholly
+    assert ratios.isdisjoint(read) is wholly
+    assert ("relative variation" in read) is not wholly
+
+
+class Scaled(nn.Module):
+    """A product with several weights that all start at zero."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.scales = nn.ParameterList(torch.zeros(6) for _ in range(count))
+
+    def forward(self, x):
+        for scale in self.scales:
+            x = x * scale
+        return x
+
+
+@pytest.mark.parametrize(("zeros", "form"), [(1, "behind zeros"), (2, "")])
+def test_units_are_dead_behind_zeros_only_where_one_step_revives_them(zeros, form):
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 6), Scaled(zeros), nn.Linear(6, 3)
+    )
+    with torch.no_grad():
+        model[4].weight[:, 0] = 0  # of one scale not even the gradient is there
+    found = representations(model, torch.randn(8, 4))
+    dead = {r.site: (r.estimate.value, r.form) for r in found.series("dead units")}
+    assert dead == {"2": (0.0, ""), "4": (1.0, form)}
+
+
+def test_units_that_are_zero_on_every_sample_are_dead():
+    model, x = small()
+    with torch.no_grad():
+        model[0].bias.copy_(torch.tensor([-99.0, -99, 99, 0, 0, 0]))
+    (dead,) = representations(model, x).series("dead units")
+    with torch.no_grad():
+        h = model[1](model[0](x))
+    assert (dead.site, dead.form) == ("2", "")
+    assert dead.estimate.value == pytest.approx(float((h == 0).all(0).double().mean()))
+    assert dead.estimate.value >= 2 / 6
+
+
+def test_what_is_no_representation_of_samples_says_so():
+    torch.manual_seed(0)
+    model = Net(
+        lambda m, ids: m.read(ids).mean(1) + m.own(m.rows).mean(0),
+        read=nn.Embedding(9, 4),
+        own=nn.Linear(3, 4),
+        rows=nn.Parameter(torch.randn(7, 3)),
+    )
+    found = representations(model, torch.arange(20).reshape(5, 4) % 9)
+    why = {s.site: s.why for s in found.skipped if s.what == "representations"}
+    assert why == {
+        "read": "it reads token ids, not a representation",
+        "own": "its rows cannot be told apart by sample",
+    }
+    assert [r.site for r in found.series("inputs read")] == ["own"]

@@ -499,3 +499,87 @@ def test_other_tasks_are_not_spoken_of():
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     found = read_sequences(model, digits.inputs, digits.targets, F.cross_entropy)
     assert not {"next inputs", "counted padding", "dependence on later inputs"} & set(found)
+
+
+def test_normalisers_that_are_called_again_are_sized_by_the_mean_of_their_statistics():
+    torch.manual_seed(0)
+    norm = nn.BatchNorm1d(5)
+    model = Net(lambda m, x: m.last(m.norm(x) + m.norm(9 * x + 4)), norm=norm, last=nn.Linear(5, 2))
+    x = torch.randn(40, 5)
+    found = readings(model, x)
+    columns = [x.double(), 9 * x.double() + 4]
+    centre = sum(c.mean(0) for c in columns) / 2
+    scale = sum(c.var(0) for c in columns) / 2 + norm.eps
+    for site, c in zip(("norm", "norm#2"), columns, strict=True):
+        sizes = [((c - m).square().mean(0) / scale).median() for m in (centre, c.mean(0))]
+        farthest = max(sizes, key=lambda s: abs(float(s.log())))
+        value = found[site, "shared square"].estimate.value
+        assert value == pytest.approx(float(farthest), rel=1e-4)
+    for other in (
+        Net(lambda m, x: m.last(m.norm(x)), norm=norm, last=nn.Linear(5, 2)),
+        model.eval(),
+    ):
+        assert "shared square" not in {q for _, q in readings(other, x)}
+
+
+@pytest.mark.parametrize(
+    ("seen", "mean", "training", "told"),
+    [(0, 0.0, False, True), (None, 0.0, False, True), (5, 0.0, False, False),
+     (0, 0.1, False, False), (0, 0.0, True, False)],
+)  # fmt: skip
+def test_running_statistics_that_no_batch_has_made_are_told(seen, mean, training, told):
+    norm = nn.BatchNorm1d(5)
+    norm.running_mean.fill_(mean)
+    norm.num_batches_tracked = None if seen is None else torch.tensor(seen)
+    model = nn.Sequential(nn.Linear(5, 5), norm, nn.Linear(5, 2)).train(training)
+    found = readings(model, torch.randn(12, 5))
+    assert (("1", "batches seen") in found) is told
+
+
+def test_a_recurrent_layer_that_is_called_again_is_read_once():
+    torch.manual_seed(0)
+    model = Net(
+        lambda m, x: m.last(m.rnn(m.rnn(m.first(x))[0])[0][:, -1]),
+        first=nn.Linear(4, 4),
+        rnn=nn.RNN(4, 4, batch_first=True),
+        last=nn.Linear(4, 2),
+    )
+    found = readings(model, torch.randn(12, 9, 4))
+    assert [site for site, q in found if q == "steps"] == ["rnn"]
+
+
+@pytest.mark.parametrize(("first", "steps"), [(True, 9), (False, 12)])
+def test_steps_are_counted_along_their_own_dimension(first, steps):
+    torch.manual_seed(0)
+    model = Net(lambda m, x: m.last(m.rnn(x)[0]), rnn=nn.GRU(4, 4, batch_first=first),
+                last=nn.Linear(4, 2))  # fmt: skip
+    x = torch.randn(12, 9, 4)
+    found = survey.profile(model, x, views=["setup"], batch_dim=0 if first else 1)
+    (read,) = found.series("steps")
+    assert read.estimate.value == steps
+
+
+def test_denormal_numbers_are_counted_and_zeros_are_none():
+    model = nn.Sequential(nn.Linear(2, 3, bias=False), nn.Linear(3, 2))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1e-40, 0], [0.0, 0], [1, 1]]))
+    found = readings(model, torch.ones(4, 2))
+    assert found["0", "denormal entries"].estimate.value == 4
+    assert ("1", "denormal entries") not in found
+
+
+def test_samples_that_reach_a_layer_as_zeros_are_silent():
+    model = nn.Sequential(nn.Linear(1, 3, bias=False), nn.ReLU(), nn.Linear(3, 2))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1.0], [2], [3]]))
+    found = readings(model, torch.tensor([[1.0], [-1], [2], [3]]))
+    assert found["2", "silent samples"].estimate.value == 0.25
+
+
+def test_frozen_weights_are_told_with_their_form():
+    model = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 2))
+    model[0].requires_grad_(False)
+    found = readings(model, torch.randn(6, 5))
+    told = {site: (r.estimate.value, r.form) for (site, q), r in found.items()
+            if q == "frozen entries"}  # fmt: skip
+    assert told == {"0.weight": (15.0, "matrix"), "0.bias": (3.0, "")}

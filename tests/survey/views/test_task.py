@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from sigmascope import sources, survey
 from sigmascope.survey.task import constant_loss
 from sigmascope.survey.views.task import (
+    FEWEST,
     RIDGE,
     agreement,
     chance_agreement,
@@ -215,3 +216,78 @@ def test_permuted_rows_are_as_they_are_and_then_each_in_some_order():
     for part in parts[1:]:
         assert not any(torch.equal(one, Y) for one in part)
         assert all(torch.equal(one[:, 0].sort().values, Y[:, 0]) for one in part)
+
+
+@pytest.mark.parametrize(
+    ("targets", "loss", "size"),
+    [
+        (2.0 * torch.arange(1.0, 25)[:, None], F.mse_loss, True),
+        (torch.arange(24) % 3, F.cross_entropy, False),
+        (torch.full((24, 1), 2.0), F.mse_loss, False),  # all the same
+        (torch.arange(24.0)[:, None], lambda o, y: o.square().mean(), False),  # no one reads them
+    ],
+)
+def test_targets_that_are_values_and_are_read_have_a_size(targets, loss, size):
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1 if targets.is_floating_point() else 3)
+    found = survey.profile(model, torch.randn(24, 4), targets=targets, loss=loss, views=["setup"])
+    read = [r.estimate.value for r in found.series("target size")]
+    assert read == ([pytest.approx(targets.square().mean().sqrt().item())] if size else [])
+
+
+@pytest.mark.parametrize(("samples", "told"), [(FEWEST - 1, False), (FEWEST, True)])
+def test_a_signal_is_asked_for_where_chance_can_be_told(samples, told):
+    torch.manual_seed(0)
+    x, y = torch.randn(samples, 4), torch.arange(samples) % 3
+    found = survey.profile(nn.Linear(4, 3), x, targets=y, loss=F.cross_entropy, views=["setup"])
+    assert bool(found.series("target signal")) is told
+    assert bool(found.series("target alignment")) is told
+
+
+@pytest.mark.parametrize(
+    ("targets", "count", "columns"),
+    [
+        (torch.tensor([0, 1, 2, 1]), 4, 3),
+        (torch.tensor([[0.0], [1], [2], [5]]), 4, 1),
+        (torch.rand(4, 2, 3), 4, 6),
+        (torch.tensor([0, 1, 2]), 4, None),
+        (torch.tensor([0]), 1, None),
+        (torch.tensor([0, 1]), 2, 2),
+        (torch.tensor([3, 3, 3, 3]), 4, None),
+        (torch.tensor([[0.0], [1], [2], [math.inf]]), 4, None),
+        (torch.tensor([[0, 1], [1, 0]]), 2, None),
+    ],
+)
+def test_targets_are_rows_for_each_sample_centred_or_nothing(targets, count, columns):
+    found = target_rows(targets, count)
+    assert (None if found is None else found.shape) == (columns and (count, columns))
+    if found is not None:
+        assert found.mean(0).abs().max() < 1e-12
+        assert found.abs().max() > 0
+
+
+@pytest.mark.parametrize("rows", [3, 6, 20])
+def test_neighbours_are_the_nearest_others(rows):
+    X = torch.randn(rows, 2, generator=torch.Generator().manual_seed(0)).double()
+    near = neighbours(X)
+    assert near.shape == (rows, min(5, rows - 1))
+    for i, own in enumerate(near.tolist()):
+        by = sorted(range(rows), key=lambda j, i=i: float((X[i] - X[j]).norm()))
+        assert set(own) == set(by[1 : 1 + len(own)])
+
+
+def test_intervals_of_losses_hold_what_arithmetic_says():
+    torch.manual_seed(0)
+    x, y = torch.randn(60, 4), 3 + torch.randn(60, 1)
+    found = survey.profile(nn.Linear(4, 1), x, targets=y, loss=F.mse_loss, views=["setup"])
+    exact = {
+        "least loss of a constant": y.double().var(correction=0),
+        "loss of zeros": y.double().square().mean(),
+        "target size": y.double().square().mean().sqrt(),
+        "input size": x.double().square().mean().sqrt(),
+        "input spread": x.double().var(0, correction=0).mean().sqrt(),
+    }
+    for quantity, value in exact.items():
+        (e,) = (r.estimate for r in found.series(quantity))
+        assert e.low <= float(value) <= e.high, quantity
+        assert e.high - e.low < 1e-5 * e.value, quantity

@@ -60,3 +60,27 @@ def test_equal_entries_have_no_mean_shift():
     assert ("mean shift", "its entries do not differ, or by rounding only") in {
         (s.what, s.why) for s in measured.skipped
     }
+
+
+def test_entries_have_a_mean_shift_and_whole_convolutions_have_none():
+    model = resnet(inputs=(1, 8, 8), outputs=3, depth=8, width=4, generator=generator())
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.1)  # so that every weight has a mean
+    measured = read(model, torch.randn(4, 1, 8, 8, generator=generator()))
+    assert {r.form for r in measured.series("mean shift")} == {"matrix", "kernel"}
+
+
+def test_a_convolution_that_never_ran_has_no_operator_and_says_so():
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.idle = nn.Conv2d(1, 2, 3), nn.Conv2d(2, 2, 3)
+            self.last = nn.Linear(18, 2)
+
+        def forward(self, x):
+            return self.last(self.used(x).flatten(1))
+
+    measured = read(Half(), torch.randn(4, 1, 5, 5, generator=generator()))
+    assert [s.site for s in measured.skipped if s.what == "operator"] == ["idle.weight"]
+    assert {r.site for r in measured.readings if r.form == "operator"} == {"used.weight"}
