@@ -10,7 +10,7 @@ from sigmascope import report, theory, watching
 from sigmascope.core import quantities
 from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis import checkpoints, cures, remedies, rules
-from sigmascope.report.explanations import WORDS
+from sigmascope.report.explanations import WORDS, _every
 
 DOCS = Path(__file__).parents[2] / "docs"
 NAMES = {name for names in report.every_name().values() for name in names}
@@ -75,3 +75,39 @@ def test_a_word_of_the_field_leads_to_the_names_here():
         assert report.explain(word.lower()).senses == found
     with pytest.raises(Refusal, match="balancedness"):
         report.explain("balancednes of")
+
+
+def test_what_a_finding_reads_is_a_view_by_its_name_or_what_it_is_in_words():
+    every = {e.name: dict(e.rows) for e in _every() if e.kind.startswith("finding of a model")}
+    read = {name: rows["reads"].split(", ") for name, rows in every.items() if "reads" in rows}
+    views = {word[len("the view `") : -1] for words in read.values() for word in words
+             if word.startswith("the view `")}  # fmt: skip
+    assert views
+    assert views <= {*quantities.EVERY}
+    assert not {word for words in read.values() for word in words} & {*quantities.EVERY}
+
+
+def test_a_theorem_is_told_in_words_without_the_list_of_what_it_holds():
+    for e in _every():
+        if e.kind == "theorem":
+            words = dict(e.rows)["in words"]
+            assert len(words) > 20
+            assert "Attributes:" not in words
+
+
+def test_values_have_their_unit_and_what_is_usual_its_networks():
+    rows = {e.name: dict(e.rows) for e in _every() if e.kind == "quantity"}
+    for q in quantities.quantities().values():
+        assert rows[q.name]["values"].startswith(q.range)
+        assert rows[q.name]["values"].endswith(q.unit)
+    usual = [r["usual"] for r in rows.values() if "usual" in r]
+    assert usual
+    assert all(
+        re.search(r"(before|after) training .* to .*, median .*, in \d+ networks", u) for u in usual
+    )
+
+
+def test_a_far_name_has_no_hint():
+    with pytest.raises(Refusal) as refusal:
+        report.explain("zzzzzzzzzz")
+    assert "Did you mean" not in str(refusal.value)

@@ -10,7 +10,7 @@ import pytest
 from sigmascope import report
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Finding, Profile, Reading, Shown
-from sigmascope.report.figures import Sheet, forest, line, plot, scaled, style
+from sigmascope.report.figures import Sheet, band, forest, line, places, plot, scaled, style
 from tests.made_results import made, results
 
 WITHOUT = {  # of the made ones, which hold no number of the kind that is drawn
@@ -163,3 +163,113 @@ def test_several_results_of_one_kind_are_one_figure():
     found = (made(Finding), made(Finding))
     assert report.plot(found).axes[0].has_data()
     assert issubclass(Finding, Shown)
+
+
+def fresh(width=6.5):
+    return Sheet(mpl.figure.Figure(), width)
+
+
+@pytest.mark.parametrize(("count", "shown"), [(3, 3), (40, 40), (41, 40), (50, 40)])
+def test_as_many_rows_are_drawn_as_a_figure_holds(count, shown):
+    ax = forest(fresh(), [(f"row {i}", Estimate.exactly(1.0 + i)) for i in range(count)])
+    assert [t.get_text() for t in ax.get_yticklabels()] == [f"row {i}" for i in range(shown)]
+    assert [t.get_text() for t in ax.texts] == ([f"… {count - 40} more"] if count > 40 else [])
+    bottom, top = ax.get_ylim()
+    assert bottom > shown - 1 + (count > 40)  # all rows lie within, from top to bottom
+    assert top < 0
+
+
+def marks(ax):
+    return {(m.get_marker(), float(m.get_xdata()[0])) for m in ax.lines if len(m.get_xdata()) == 1}
+
+
+@pytest.mark.parametrize(
+    ("ends", "drawn"),
+    [
+        ((math.inf, 1.0, math.inf), {(">", 1.0)}),
+        ((-math.inf, -math.inf, 1.0), {("<", 0.0)}),
+        ((2.0, 1.0, math.inf), {("o", 2.0), (">", 1.0)}),
+        ((2.0, -math.inf, 3.0), {("o", 2.0), ("<", 0.0)}),
+        ((2.0, 1.0, 3.0), {("o", 2.0)}),
+    ],
+)
+def test_arrows_point_where_a_number_or_its_interval_has_no_end(ends, drawn):
+    assert marks(forest(fresh(), [("row", Estimate(*ends, "made up"))])) == drawn
+
+
+def test_a_second_number_is_joined_to_the_first_and_both_are_named():
+    one, two = Estimate.exactly(1.0), Estimate.exactly(3.0)
+    ax = forest(fresh(), [("row", one)], against=[two], names=("before", "after"))
+    assert {("o", 1.0), ("s", 3.0)} <= marks(ax)
+    assert any(tuple(each.get_xdata()) == (1.0, 3.0) for each in ax.lines)
+    (box,) = ax.figure.legends
+    assert [text.get_text() for text in box.get_texts()] == ["before", "after"]
+    first, second = (
+        {each.get_color() for each in ax.lines if each.get_marker() == mark} for mark in "os"
+    )
+    assert len(first) == len(second) == 1
+    assert first != second
+    toned = forest(fresh(), [("row", one)], against=[two], tones=["red"], names=("a", "b"))
+    assert {each.get_color() for each in toned.lines if each.get_marker() in "os"} == {"red"}
+    assert not forest(fresh(), [("row", one)], against=[two]).figure.legends
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "drawn"),
+    [
+        (1.0, 2.0, (1.0, 2.0)),
+        (-5.0, 2.0, (0.0, 2.0)),  # the axes stay as they are
+        (1.0, 50.0, (1.0, 10.0)),
+        (-5.0, 50.0, (0.0, 10.0)),
+        (10.0, 12.0, None),
+        (-3.0, 0.0, None),
+        (1.0, math.inf, None),
+        (-math.inf, 3.0, None),
+    ],
+)
+def test_what_is_usual_is_a_band_within_the_axes(low, high, drawn):
+    ax = fresh().rows(2)
+    ax.set_ylim(0.0, 10.0)
+    band(ax, low, high)
+    assert ax.get_ylim() == (0.0, 10.0)
+    boxes = [patch.get_bbox() for patch in ax.patches]
+    assert [(box.y0, box.y1) for box in boxes] == ([drawn] if drawn else [])
+
+
+@pytest.mark.parametrize(
+    ("names", "written", "turned"),
+    [
+        (["a", "b", "c"], True, False),
+        (["layer"] * 5, True, True),
+        (["a"] * 12, True, False),
+        (["a"] * 13, False, False),
+        (["layer.attention"] * 5, False, False),
+    ],
+)
+def test_names_stand_along_an_axis_where_they_are_few_and_short(names, written, turned):
+    ax = fresh().rows(2)
+    ax.set_xlim(0, len(names))
+    places(ax, names, label="matrix")
+    shown = [text.get_text() for text in ax.get_xticklabels()]
+    assert (shown == names) is written
+    assert ax.get_xlabel() == ("" if written else "matrix")
+    assert (ax.get_xticklabels()[0].get_rotation() == 45) is turned
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "across"), [(1, 6.5, 1), (3, 6.5, 3), (7, 6.5, 3), (4, 2.0, 1)]
+)
+def test_panels_stand_side_by_side_where_there_is_room(count, width, across):
+    sheet = fresh(width)
+    panels = sheet.panels(count)
+    assert len(panels) == len(sheet.figure.axes) == count
+    shapes = {ax.get_subplotspec().get_gridspec().get_geometry() for ax in panels}
+    assert shapes == {(-(-count // across), across)}
+    assert sheet.figure.get_figwidth() == width
+
+
+@pytest.mark.parametrize(("count", "dots"), [(60, True), (61, False)])
+def test_points_are_marked_where_they_are_few(count, dots):
+    ax = fresh().rows(2)
+    line(ax, range(count), [Estimate.exactly(1.0)] * count)
+    assert (ax.lines[0].get_marker() == "o") is dots

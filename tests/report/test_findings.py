@@ -90,3 +90,60 @@ def test_four_readings_are_shown_and_the_rest_is_counted(count, more):
     assert said.count("fc: stable rank") == min(count, 4)
     assert said.count(" more") == bool(more)
     assert more in said
+
+
+def indents(text):
+    return [len(line) - len(line.lstrip()) for line in text.splitlines() if line]
+
+
+def test_what_follows_is_indented_under_its_cause_and_causes_are_apart():
+    many = (finding("a"), finding("b", "a"), finding("c", "a"), finding("d", severity="note"))
+    said = report.text(many)
+    blocks = said.split("\n\n")
+    assert len(blocks) == 3  # the headline, and each cause with what follows from it
+    assert blocks[0].startswith(headline(many).rstrip("."))
+    assert "explain a" in blocks[0]
+    assert indents(blocks[1])[0] == indents(blocks[2])[0] == 0
+    lines = blocks[1].splitlines()
+    places = [i for i, line in enumerate(lines) if line.lstrip().startswith("└")]
+    assert len(places) == 2
+    for i in places:
+        cause, sentence = lines[i], lines[i + 1]
+        assert indents(cause) == [2]
+        assert indents(sentence) == [4]
+        assert "follows from a" in cause
+        assert sentence.strip() == "It is."
+
+
+def test_rows_of_a_finding_are_indented_under_its_name():
+    said = report.text(replace(finding("a"), remedies=("Do this.", "Or that.")))
+    assert indents(said)[0] == 0
+    assert {*indents(said)[1:]} <= {2, *range(4, 20)}
+    assert 2 in indents(said)
+    (row,) = [line for line in said.splitlines() if "Do this." in line]
+    assert row.split() == ["do", "Do", "this."]
+
+
+@pytest.mark.parametrize(
+    ("view", "form", "told"),
+    [
+        ("setup", "cut", ", cut:"),
+        ("training", "a", ", a:"),
+        ("weights", "kernel", ""),
+        ("setup", "", ""),
+    ],
+)
+def test_what_one_quantity_is_read_of_is_told_where_views_read_several(view, form, told):
+    reading = Reading("fc", "stable rank", Estimate.exactly(3.0), view, form)
+    said = report.text(replace(finding("a"), evidence=(reading,)))
+    assert f"fc: stable rank{told} 3" in said
+
+
+def test_the_largest_risk_of_what_is_shown_is_said():
+    risky = [
+        Reading("fc", "stable rank", Estimate(3.0, 2.0, 4.0, "sampled", risk), "weights")
+        for risk in (0.0, 0.02, 0.01, 0.0, 0.5)
+    ]
+    said = report.text(replace(finding("a"), evidence=tuple(risky)))
+    assert "chance at most 0.02" in said
+    assert "chance" not in report.text(replace(finding("a"), evidence=(risky[0],)))

@@ -69,3 +69,44 @@ def test_tables_name_their_rows_and_columns():
     assert made.count('scope="col"') == 3
     assert '<th scope="row">fc</th><td>Linear</td><td class="n">3</td>' in made
     assert made.count('class="n"') == 2
+
+
+def test_only_a_finding_that_is_a_card_of_its_own_says_what_it_follows_from():
+    caused = replace(FOUND, follows="lame")
+    assert "Follows from" in card(caused, **NONE)
+    assert "Follows from" not in card(caused, follows=True, **NONE)
+    assert "Follows from" not in card(FOUND, **NONE)
+    assert "What to do" not in card(replace(FOUND, remedies=()), **NONE)
+
+
+@pytest.mark.parametrize(
+    ("view", "form", "told"), [("setup", "cut", True), ("weights", "cut", False)]
+)
+def test_a_card_tells_what_is_read_of_several_things_apart(view, form, told):
+    found = replace(FOUND, evidence=(replace(READ, view=view, form=form),))
+    assert (", cut:" in card(found, **NONE)) is told
+
+
+def test_an_alarm_that_ended_looks_so():
+    assert 'class="card error over"' in card(FOUND, over=True, **NONE)
+    assert 'class="card error"' in card(FOUND, **NONE)
+
+
+@pytest.mark.parametrize(
+    ("count", "more"), [(1000, ""), (1001, "and 1 more"), (1003, "and 3 more")]
+)
+def test_a_thousand_names_stand_under_a_reason_and_the_rest_is_counted(count, more):
+    made = pieces.reasons({("rank", "too dear"): [f"fc{i}" for i in range(count)]}, "Nothing.")
+    assert f"<strong>{count}</strong>" in made
+    assert made.count("fc") == 1000
+    assert made.count(" more") == bool(more)
+    assert more in made
+    assert pieces.reasons({}, "Nothing.") == '<p class="empty">Nothing.</p>'
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "rows"), (1, "row"), (2, "rows")])
+def test_one_is_singular(count, said):
+    assert pieces.plural(count, "row") == said
+    assert pieces.plural(count, "finding follows", "findings follow").startswith(
+        "finding " if count == 1 else "findings "
+    )

@@ -1,9 +1,20 @@
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import nn
 
 from sigmascope import report, survey
-from sigmascope.report.results import Screen, grid, ruled, shortlist
+from sigmascope.core.records import Estimate
+from sigmascope.report.console import rendered
+from sigmascope.report.results import (
+    Screen,
+    grid,
+    is_record_of_ours,
+    ruled,
+    section,
+    shortlist,
+)
 
 
 def test_what_is_no_result_is_refused_by_its_type():
@@ -54,3 +65,47 @@ def test_tables_have_a_head_only_where_they_have_titles():
     table = grid("a", "b", right=("b",))
     assert [column.justify for column in table.columns] == ["left", "right"]
     assert ruled().row_count == 0
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A record that is none of ours."""
+
+    number: float
+
+
+def test_records_of_others_are_no_results():
+    assert not is_record_of_ours(Foreign(1.0))
+    assert not is_record_of_ours(Estimate)
+    assert is_record_of_ours(Estimate.exactly(1.0))
+    assert not is_record_of_ours("text")
+    for show in (report.text, report.json_form, report.table):
+        with pytest.raises(TypeError, match="Foreign"):
+            show(Foreign(1.0))
+
+
+def test_cells_of_a_row_are_apart_and_rows_begin_at_the_margin():
+    for table in (grid("a", "b"), ruled()):
+        if not table.columns:
+            table.add_column("a")
+            table.add_column("b")
+        table.add_row("one", "two")
+        lines = [line for line in rendered([table], colour=False, width=40).splitlines() if line]
+        assert all(not line.startswith(" ") for line in lines)
+        assert lines[-1].split() == ["one", "two"]
+        assert "onetwo" not in lines[-1]
+
+
+@pytest.mark.parametrize(("fold", "kept"), [(False, "…"), (True, "end")])
+def test_cells_that_are_too_wide_are_cut_or_go_on(fold, kept):
+    table = grid("name", fold=fold)
+    table.add_row("x" * 40 + "end")
+    said = rendered([table], colour=False, width=20)
+    assert kept in said
+    assert max(map(len, said.splitlines())) <= 20
+
+
+def test_a_section_has_its_heading_after_an_empty_line():
+    assert rendered(section("Title", "inside"), colour=False, width=40).splitlines() == [
+        "", "Title", "inside",
+    ]  # fmt: skip

@@ -128,3 +128,25 @@ def test_values_that_many_share_stand_once():
 def test_places_in_a_list_take_as_many_bytes_as_they_need():
     assert array(packed_places([0, 65535]), "<u2").tolist() == [0, 65535]
     assert array(packed_places([0, 65536]), "<u4").tolist() == [0, 65536]
+
+
+@pytest.mark.parametrize("value", [2.9e38, 3.1e38, 3.5e38, 5e38, 2e-37, 1e-38, 1e-40, 3e-46, -4e38])
+def test_no_size_loses_its_digits(value):
+    ((read, low, high),) = unpacked(packed([Estimate(value, -1e300, 1e300, "made up")]), 1)
+    assert read == pytest.approx(value, rel=1e-6, abs=0)
+    assert low <= -1e300
+    assert high >= 1e300
+
+
+def test_the_leading_values_are_kept_one_by_one_and_the_rest_evenly():
+    found = places(1000)
+    assert found[:33].tolist() == [*range(33)]
+    steps = np.diff(found[32:])
+    assert steps.min() > 1
+    assert steps.max() - steps.min() <= 1
+
+
+@pytest.mark.parametrize("share", [0.0, 2.0**-24, 2.0**-18])
+def test_gaps_go_without_saying_where_they_are_rounding(share):
+    wide = [Estimate(v, v * (1 - share), v * (1 + share), "made up") for v in (1.0, 4.0)]
+    assert ("gaps" in packed(wide)) is (share > 2.0**-22)
