@@ -22,6 +22,7 @@ from sigmascope.sources.files import read_idx
 from sigmascope.sources.samples import choose, described, seeded
 
 DATASETS = ("digits", "fashion-mnist", "cifar10", "gaussian")
+SAMPLES = 128  # of `gaussian`, which has no end, where nothing is said
 DEBIAN = Path("/usr/share/datasets")  # where the package dataset-fashion-mnist puts its files
 FASHION_URL = "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/"
 # SHA-256 of the uncompressed files: the .gz around them differ between mirrors and distributions.
@@ -65,7 +66,7 @@ def gaussian(
 ) -> Sample:
     """Independent standard normal numbers: `[n, *shape]`, from seed 0 without a generator."""
     source = generator if generator is not None else torch.Generator().manual_seed(0)
-    rows = 128 if samples is None else samples
+    rows = SAMPLES if samples is None else samples
     size = "x".join(map(str, shape))
     return (
         torch.randn(rows, *shape, generator=source),

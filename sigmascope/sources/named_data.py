@@ -23,7 +23,7 @@ from sigmascope.sources.batches import (
     split,
 )
 from sigmascope.sources.callables import call, lent, named
-from sigmascope.sources.datasets import cifar10, digits, fashion_mnist, gaussian
+from sigmascope.sources.datasets import SAMPLES, cifar10, digits, fashion_mnist, gaussian
 from sigmascope.sources.files import read
 from sigmascope.sources.samples import DIGITS, Data, choose, chosen_data
 
@@ -157,7 +157,7 @@ def known(
                 "`gaussian` needs the shape of one sample: write `gaussian?shape=64` or "
                 "`gaussian?shape=3x32x32`."
             )
-        guard.require_room(4 * prod(size) * (samples or 1), f"`{name}` of this shape")
+        guard.require_room(4 * prod(size) * (samples or SAMPLES), f"`{name}` of this shape")
         sample = gaussian(shape=size, samples=samples, generator=generator)
     elif name == "digits":
         sample = digits(samples=samples, generator=generator)

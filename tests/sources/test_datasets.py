@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from sigmascope.core import guard
 from sigmascope.core.guard import Refusal
 from sigmascope.sources import datasets, open_data
 from sigmascope.sources.datasets import fetch
@@ -140,3 +141,24 @@ def test_without_a_network_the_refusal_says_where_to_put_the_files(tmp_path, mon
     assert not (tmp_path / "cache").exists()
     with pytest.raises(Refusal, match=r"CIFAR-10 is not here.*SIGMASCOPE_DATA"):
         open_data("cifar10")
+
+
+@pytest.mark.parametrize(("samples", "rows"), [(None, 128), (1, 1), (5, 5)])
+def test_gaussian_has_as_many_rows_as_are_said_and_is_weighed_as_drawn(samples, rows):
+    needed = 4 * 100 * rows
+    with guard.memory(needed):
+        data = open_data("gaussian?shape=10x10", samples=samples)
+    assert data.inputs.shape == (rows, 10, 10)
+    assert data.name == f"gaussian 10x10, {rows} samples (seed 0)"
+    with guard.memory(needed - 1), pytest.raises(Refusal, match="of memory"):
+        open_data("gaussian?shape=10x10", samples=samples)
+
+
+def test_gaussian_is_drawn_from_the_generator_that_is_given():
+    draw = lambda seed: open_data(
+        "gaussian?shape=4", samples=3,
+        generator=None if seed is None else torch.Generator().manual_seed(seed),
+    )  # fmt: skip
+    assert torch.equal(draw(None).inputs, draw(0).inputs)
+    assert not torch.equal(draw(1).inputs, draw(0).inputs)
+    assert draw(1).name.endswith("(seed 1)")

@@ -12,7 +12,9 @@ from safetensors.torch import save_file
 from sigmascope.core import guard
 from sigmascope.core.guard import Refusal
 from sigmascope.sources import open_data
+from sigmascope.sources.files import read_idx
 from tests.fuzz import world
+from tests.sources.idx import write_idx
 
 
 def generator(seed=0):
@@ -241,3 +243,36 @@ def test_lists_that_share_a_little_are_read(tmp_path):
     row = [1.0, 2.0]
     torch.save({"x": [row] * 30, "y": [0, 1, 2] * 10}, tmp_path / "x.pt")
     assert open_data(str(tmp_path / "x.pt")).inputs.shape == (30, 2)
+
+
+def test_what_a_list_takes_in_memory_is_weighed(tmp_path):
+    torch.save([float(i) for i in range(1000)], tmp_path / "x.pt")
+    needed = 32 * 1001  # 32 bytes for each number, and for the list
+    with guard.memory(needed):
+        assert len(open_data(str(tmp_path / "x.pt"), samples=None).inputs) == 1000
+    with guard.memory(needed - 1), pytest.raises(Refusal, match="written out"):
+        open_data(str(tmp_path / "x.pt"))
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 3, 4), (2, 1, 3, 2)])
+def test_idx_files_of_every_number_of_dimensions_are_read(tmp_path, shape):
+    array = (np.arange(np.prod(shape)) % 256).astype(np.uint8).reshape(shape)
+    write_idx(tmp_path / "a.gz", array)
+    assert read_idx(tmp_path / "a.gz").tolist() == array.tolist()
+    content = gzip.decompress((tmp_path / "a.gz").read_bytes())
+    for damaged, says in (
+        (content[:-1], f"must hold {array.size} bytes, got {array.size - 1}"),
+        (content + b"0", f"must hold {array.size} bytes, got {array.size + 1}"),
+        (content[: 4 + 4 * len(shape) - 1], "not an idx file"),
+        (content[:3], "not an idx file"),
+        (b"\0\0\x09" + content[3:], "not an idx file"),
+    ):
+        (tmp_path / "b").write_bytes(damaged)
+        with pytest.raises(Refusal, match=says):
+            read_idx(tmp_path / "b")
+
+
+def test_a_folder_with_a_data_file_is_still_a_folder(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((3, 2)))
+    with pytest.raises(Refusal, match="folder"):
+        open_data(str(tmp_path))

@@ -4,6 +4,7 @@ import os
 import pytest
 import torch
 
+from sigmascope.core import guard
 from sigmascope.core.guard import Refusal
 from sigmascope.sources import open_model
 
@@ -130,3 +131,29 @@ def test_an_index_names_files_of_its_own_folder(shard, folder):
     (home / "model.safetensors.index.json").write_text(json.dumps(where))
     with pytest.raises(Refusal, match=r"index.json"):
         open_model(str(home))
+
+
+def test_transformers_is_asked_for_nothing_that_is_not_in_the_folder(folder, tmp_path, monkeypatch):
+    import transformers
+
+    open_model(str(folder())).module.save_pretrained(tmp_path / "saved")
+    asked = []
+    for kind in (transformers.AutoConfig, transformers.PreTrainedModel):
+        usual = kind.from_pretrained.__func__
+
+        def told(cls, path, *args, usual=usual, **how):
+            asked.append(how.get("local_files_only"))
+            return usual(cls, path, *args, **how)
+
+        monkeypatch.setattr(kind, "from_pretrained", classmethod(told))
+    open_model(str(tmp_path / "saved"))
+    assert len(asked) >= 2
+    assert all(asked)
+
+
+def test_a_model_that_memory_does_not_hold_is_not_built(folder):
+    size = sum(p.numel() * p.element_size() for p in open_model(str(folder())).module.parameters())
+    with guard.memory(size):
+        open_model(str(folder()))
+    with guard.memory(size - 1), pytest.raises(Refusal, match=r"The model of .* needs"):
+        open_model(str(folder()))

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from sigmascope.core import guard
 from sigmascope.core.guard import Refusal
 from sigmascope.models import networks
 from sigmascope.sources import Data, Model, open_data, open_model
@@ -66,3 +67,15 @@ def test_a_built_in_network_needs_data_of_one_tensor():
 )
 def test_loaded_weights_are_told_from_those_that_were_made(weights, trained):
     assert Model(torch.nn.Identity(), "m", "python", weights).trained is trained
+
+
+@pytest.mark.parametrize(
+    ("depth", "width", "needed"),
+    [(3, 100, 3 * 4 * 100**2), (2, 5, 2 * 10_000), (0, 100, 4 * 100**2)],
+)
+def test_a_network_is_weighed_before_it_is_built(depth, width, needed):
+    spec, data = f"mlp?depth={depth}&width={width}", open_data("gaussian?shape=4", samples=2)
+    with guard.memory(needed):
+        open_model(spec, data=data)
+    with guard.memory(needed - 1), pytest.raises(Refusal, match="for its weights"):
+        open_model(spec, data=data)

@@ -4,7 +4,7 @@ import torch
 
 from sigmascope.core.guard import Refusal
 from sigmascope.sources import Data, open_data
-from sigmascope.sources.samples import choose, chosen_data, classes, described
+from sigmascope.sources.samples import choose, chosen_data, classes, described, outputs_for
 
 
 @pytest.mark.parametrize(
@@ -100,3 +100,29 @@ def test_a_choice_is_described_with_its_seed():
     assert of(4, balanced=False, generator=generator(7)) == (
         "set, 4 of 9 samples drawn at random (seed 7)"
     )
+
+
+@pytest.mark.parametrize(
+    ("targets", "outputs"),
+    [
+        (None, None),
+        (torch.tensor([-1, 5, 5, 3]), 3),
+        (torch.tensor([0, 5]), 6),
+        (torch.tensor([-2, -1]), 2),
+        (torch.zeros(3, 4, 5), 20),
+        (torch.zeros(3, 1), 1),
+        (torch.zeros(3), 1),
+        (torch.zeros(3, dtype=torch.complex64), 1),
+        (torch.zeros(3, 2, dtype=torch.complex64), 2),
+        (torch.tensor([[0, 3], [1, 2]]), 4),
+    ],
+)
+def test_outputs_are_classes_or_values_of_a_sample(targets, outputs):
+    assert outputs_for(targets) == outputs
+
+
+@pytest.mark.parametrize("samples", [1, 3, 4, 5, 6, None])
+def test_as_many_are_chosen_as_were_asked_for_and_there_are(samples):
+    for labels in (None, torch.tensor([0, 0, 0, 1, 2])):
+        rows = choose(5, labels, samples=samples, generator=None)
+        assert len(set(rows.tolist())) == len(rows) == min(5, samples or 5)

@@ -312,7 +312,7 @@ def test_embeddings_are_made_up_where_several_samples_are_of_each_class(ids, wid
 
 
 def falls(power, *, until=math.inf, then=None, beside=0.0):
-    """A loss that falls with a power of how large outputs are, up to a size and otherwise beyond."""
+    """A loss that falls with a power of the size of outputs, up to one, and otherwise beyond."""
 
     def loss(o, y):
         size = (o - y).square().mean().sqrt()
