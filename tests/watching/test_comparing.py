@@ -272,3 +272,18 @@ def test_quantities_that_one_run_lacks_are_counted(tmp_path):
     found = parting(a, filed(tmp_path / "b.run", looks(20)))
     assert found.unmatched == 1
     assert found.only == ((), ())
+
+
+def test_a_gap_to_an_infinity_is_infinite_and_to_itself_none():
+    numbers = np.array([-math.inf, 0.0, math.inf])
+    for i, a in enumerate(numbers):
+        for j, b in enumerate(numbers):
+            (gap,) = gaps(three([a]), three([b]))
+            assert gap == (0.0 if i == j else math.inf if i > j else -math.inf)
+
+
+@pytest.mark.parametrize(("shared", "interpolated"), [(15, True), (16, False), (17, False)])
+def test_sixteen_steps_in_common_are_enough(shared, interpolated):
+    first = [*range(shared), *(k + 0.5 for k in range(20))]
+    second = [*range(shared), *(k + 0.25 for k in range(20))]
+    assert on_common_steps(line(sorted(first)), line(sorted(second)))[2] is interpolated

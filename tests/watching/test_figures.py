@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from sigmascope.core.guard import Refusal
+from sigmascope.core.quantities import quantities
 from sigmascope.core.records import Estimate, Finding, Reading
 from sigmascope.core.store import Run
 
@@ -51,3 +52,37 @@ def test_a_run_that_was_watched_is_drawn(tmp_path):
             optimizer.step()
     with Run(tmp_path / "w.run", write=False) as run:
         assert run.plot(width=3.3).axes
+
+
+def test_six_quantities_are_drawn_those_of_alarms_behind_the_loss_unless_some_are_asked_for(
+    tmp_path,
+):
+    names = [*(q for q in quantities() if q != "loss")][:8]
+    with Run(tmp_path / "many.run") as file:
+        for step in range(3):
+            rows = [reading("a", 1.0 + step, name) for name in names]
+            file.add(step=step, readings=[*rows, reading("(loss)", 2.0)])
+        evidence = (reading("a", 2.0, names[-1]),)
+        file.add(step=2, findings=[Finding("spike", "a", "warning", evidence, "It rose.", "us")])
+        titles = [ax.get_title(loc="left") for ax in file.plot().axes]
+        assert titles == ["loss", names[-1], *names[:4]]
+        assert len(file.plot(quantities=names).axes) == 8
+
+
+@pytest.mark.parametrize(("sites", "named"), [(1, False), (2, True), (6, True), (7, False)])
+def test_layers_are_named_where_they_are_few(tmp_path, sites, named):
+    with Run(tmp_path / "a.run") as file:
+        for step in range(2):
+            file.add(step=step, readings=[reading(f"fc{i}", 1.0) for i in range(sites)])
+        (ax,) = file.plot().axes
+    assert len(ax.lines) == sites
+    assert (ax.get_legend() is not None) is named
+    assert len({str(drawn.get_color()) for drawn in ax.lines}) == sites
+
+
+def test_what_was_read_once_is_drawn_only_where_nothing_was_read_again(tmp_path):
+    with Run(tmp_path / "a.run") as file:
+        file.add(step=0, readings=[reading("a", 1.0, "stable rank"), reading("(loss)", 2.0)])
+        assert len(file.plot().axes) == 2
+        file.add(step=1, readings=[reading("(loss)", 1.0)])
+        assert [ax.get_title(loc="left") for ax in file.plot().axes] == ["loss"]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.watching.hooks import listening, removed
+from sigmascope.watching.hooks import inaudible, listening, removed
 from sigmascope.watching.probes import Losses
 
 
@@ -49,3 +49,10 @@ def test_what_fails_in_a_hook_is_kept_and_the_pass_goes_on():
     assert layer(torch.ones(3, 2)).shape == (3, 2)
     removed(handles)
     assert isinstance(probe.error, ValueError)
+
+
+def test_modules_inside_of_what_is_compiled_cannot_be_heard_and_others_can():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    assert inaudible(model) == set()
+    model[1].compile()
+    assert inaudible(model) == {model[1], *model[1]}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from sigmascope.core.guard import Refusal
+from sigmascope.core.quantities import quantity
 from sigmascope.core.store import Damaged, Run, since
 from sigmascope.watching import live
 from sigmascope.watching.live import (
@@ -408,3 +409,14 @@ def test_a_port_in_use_is_refused_with_what_to_do_and_free_after_it(server, tmp_
     server.close()
     with Server([tmp_path / "a.run"], port=port) as again:
         assert port_of(again) == port
+
+
+def test_a_panel_says_what_its_quantity_means(tmp_path):
+    for panel in told(made(tmp_path / "a.run", 3)).state()["panels"]:
+        known = quantity(panel["quantity"])
+        says = known.says[:1].upper() + known.says[1:]
+        assert panel["means"].startswith(f"{says}.")
+        assert panel["means"].endswith(f"{known.source}.")
+        assert ("Unit: " in panel["means"]) is bool(known.unit)
+        assert ("Usual: " in panel["means"]) is bool(known.healthy)
+        assert panel["log"] is (known.scale == "log")

@@ -2,16 +2,18 @@
 
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from sigmascope.core.store import Run
-from sigmascope.watching import live
-from sigmascope.watching.page import Told, live_text
+from sigmascope.watching import AlarmSpan, live, page
+from sigmascope.watching.page import Told, live_text, pieces
 from tests.diagnosis.presentation.test_profile_page import inked
 from tests.report.pages.in_browser import count, js, key, text_of
 from tests.runs_made import HOSTILE, SITES, alarm, begin, looks, made, over, reading, spectrum
 
+NOON = datetime(2026, 1, 20, 12, tzinfo=UTC)
 GRADIENTS = '\'["gradient norm", "watch", ""]\''
 
 
@@ -226,3 +228,58 @@ def test_the_live_page_may_ask_its_own_server_alone():
     assert "&lt;b&gt;.run" in text
     assert "default-src 'none'" in text
     assert "connect-src 'self'" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "0 s ago"),
+        (89, "89 s ago"),
+        (91, "2 minutes ago"),
+        (5390, "90 minutes ago"),
+        (5401, "2 hours ago"),
+        (172_700, "48 hours ago"),
+        (172_801, "2 days ago"),
+        (864_000, "10 days ago"),
+    ],
+)
+def test_how_long_ago_the_last_step_was(seconds, said, monkeypatch):
+    clock = type("Clock", (datetime,), {"now": staticmethod(lambda zone: NOON)})
+    monkeypatch.setattr(page, "datetime", clock)
+    run = Told(name="a.run", step=7, time=(NOON - timedelta(seconds=seconds)).isoformat())
+    assert f"Step 7, {said}." in pieces([run], live=True)["status"]
+    assert "ago" not in pieces([run], live=False)["status"]
+
+
+def spans(count, *, ended):
+    return [AlarmSpan(alarm(f"fc{i}"), i, i + 5 if ended else None) for i in range(count)]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize(("count", "more"), [(30, ""), (31, "and 1 "), (33, "and 3 ")])
+def test_thirty_alarms_are_cards_and_the_rest_is_counted(count, more, ended):
+    made = pieces(
+        [Told(name="a", step=50, time=NOON.isoformat(), alarms=spans(count, ended=ended))],
+        live=False,
+    )["alarmed"]
+    assert made.count("<article") == 30
+    assert more in made
+    assert (f"{count} alarms ended" in made) is ended
+    assert made.count('<li style="--begin') == 14  # lanes
+
+
+def test_alarms_in_force_give_their_tile_its_tone():
+    def tiles(*severities):
+        alarms = [AlarmSpan(alarm("fc", severity=s), 1) for s in severities]
+        run = Told(name="a", step=5, time=NOON.isoformat(), alarms=alarms)
+        return pieces([run], live=False)["tiles"]
+
+    assert "alarm in force" in tiles("error")
+    assert "alarms in force" in tiles()
+    for severities, tone in (
+        ((), "good"),
+        (("warning",), "warning"),
+        (("warning", "error"), "error"),
+    ):
+        assert f'class="{tone}"' in tiles(*severities)
+    assert 'class="good"' not in tiles("note")

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from sigmascope.core.guard import Refusal
-from sigmascope.watching.parameters import places
+from sigmascope.watching.parameters import Added, all_of_torch, of_torch, places
 from sigmascope.watching.sinks import WHOLE
 from tests.watching.made import stack
 
@@ -28,3 +28,43 @@ def test_an_optimizer_of_another_model_is_refused():
     optimizer = torch.optim.SGD(stack(3, 2).parameters(), lr=0.1)
     with pytest.raises(Refusal, match="2 parameters of others"):
         places(stack(3, 2), [optimizer])
+
+
+class Wrapped:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+
+def test_the_optimizer_inside_of_wrappers_is_found_once():
+    one, other = (torch.optim.SGD(stack(3, 2).parameters(), lr=0.1) for _ in range(2))
+    assert of_torch(Wrapped(one)) is one
+    assert all_of_torch([Wrapped(one), one, other]) == (one, other)
+
+
+@pytest.mark.parametrize("odd", [None, 3, Wrapped(None), Wrapped("adam")])
+def test_what_is_no_optimizer_is_refused(odd):
+    with pytest.raises(Refusal, match=type(odd).__name__):
+        all_of_torch([odd])
+    with pytest.raises(Refusal, match="at least one optimizer"):
+        all_of_torch([])
+
+
+def test_parameters_that_come_later_are_told_once():
+    optimizer = torch.optim.SGD(stack(3, 2).parameters(), lr=0.1)
+    added = Added([optimizer])
+    assert [*added.since()] == []
+    optimizer.add_param_group(
+        {"params": [nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(3))]}
+    )
+    (told,) = added.since()
+    assert told.why.startswith("2 parameters")
+    assert [*added.since()] == []
+
+
+def test_whole_numbers_are_not_trained():
+    model = stack(3, 2)
+    model.register_parameter(
+        "ids", nn.Parameter(torch.ones(2, dtype=torch.long), requires_grad=False)
+    )
+    optimizer = torch.optim.SGD([*model.parameters()], lr=0.1)
+    assert [p.site for p in places(model, [optimizer])] == ["0"]

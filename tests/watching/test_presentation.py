@@ -85,3 +85,47 @@ def test_the_form_and_the_table_have_every_trajectory(parting):
     assert len(form["parted"]) == len(found.parted)
     assert set(form["differing"][0]) == {"site", "view", "form", "quantity"}
     assert len(report.table(found)["site"]) == len(found.parted)
+
+
+@pytest.mark.parametrize(("length", "cut"), [(36, False), (37, True)])
+def test_names_of_layers_are_given_their_columns(tmp_path, length, cut):
+    site = "x" * (length - 3) + "end"
+    for i, value in enumerate((1.0, 9.0)):
+        with Run(tmp_path / f"{i}.run") as run:
+            for step in range(20):
+                run.add(step=step, readings=[Reading(site, "gradient norm", Estimate.exactly(value),
+                                                     "watch")])  # fmt: skip
+    first, second = (Run(tmp_path / f"{i}.run", write=False) for i in range(2))
+    text = report.text(part(first, second), width=160).partition("In order")[2]
+    text = text.partition("Last loss")[0]
+    assert (site not in text) is cut
+    assert ("…" in text) is cut
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "differ"), [(1.0, 1.5, True), (1.0, 1.05, False), (None, 2.0, False)]
+)
+def test_last_losses_differ_by_more_than_a_tenth(tmp_path, first, second, differ):
+    for i, last in enumerate((first, second)):
+        with Run(tmp_path / f"{i}.run") as run:
+            for step, loss in enumerate((6.0, 5.0, last)):
+                if last is not None:
+                    run.add(
+                        step=step, readings=[Reading(LOSS, "loss", Estimate.exactly(loss), "watch")]
+                    )
+                same = Reading("fc", "gradient norm", Estimate.exactly(1.0), "watch")
+                run.add(step=step, readings=[same])
+    runs = [Run(tmp_path / f"{i}.run", write=False) for i in range(2)]
+    assert report.text(part(*runs)).startswith("Their last losses differ") is differ
+
+
+@pytest.mark.parametrize(("count", "more"), [(12, False), (13, True)])
+def test_twelve_rows_are_listed_unless_all_are_wanted(tmp_path, count, more):
+    for i in range(2):
+        with Run(tmp_path / f"{i}.run") as run:
+            run.add(step=0, about={f"option {k:02}": str(i) for k in range(count)})
+    found = part(*(Run(tmp_path / f"{i}.run", write=False) for i in range(2)))
+    text = report.text(found)
+    assert text.count("option ") == 12
+    assert ("… 1 more (--whole lists them)" in text) is more
+    assert report.text(found, whole=True).count("option ") == count

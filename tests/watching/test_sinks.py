@@ -2,6 +2,8 @@
 
 import math
 
+import pytest
+
 from sigmascope.core.records import Estimate
 from sigmascope.watching.sinks import Column, one_line
 
@@ -29,3 +31,13 @@ def test_estimates_keep_their_own_intervals():
 def test_what_went_wrong_is_one_line_that_ends():
     assert one_line(ValueError("a\n  b")) == "a b"
     assert len(one_line("x" * 999)) == 300
+
+
+def test_what_is_no_number_is_at_least_one_entry():
+    (found,) = Column("gradient norm", ["a"], [math.nan], form="kernel").readings()
+    assert (found.estimate.value, found.estimate.low, found.site) == (1.0, 1.0, "a")
+
+
+@pytest.mark.parametrize("length", [299, 300, 301])
+def test_a_line_for_a_log_has_at_most_three_hundred_letters(length):
+    assert len(one_line("x" * length)) == min(length, 300)

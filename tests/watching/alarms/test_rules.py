@@ -398,3 +398,13 @@ def test_a_rule_is_asked_only_where_what_it_reads_was_read():
 @pytest.mark.parametrize(("signs", "waits"), [([SURE], True), ([SURE, SURE], False), ([], False)])
 def test_a_rule_that_was_sure_and_has_not_rung_wants_to_look_again(signs, waits):
     assert heard(*signs)[1].waiting == waits
+
+
+@pytest.mark.parametrize(
+    ("up", "value", "calm"),
+    [(True, 0.79, True), (True, 0.81, False), (False, 1.26, True), (False, 1.24, False)],
+)
+def test_near_a_bound_it_is_not_calm(up, value, calm):
+    bound = rule(quantity="update ratio", up=up, beyond=1.0, alone=True)
+    sign = bound.look(1, seen([value] * 20, "update ratio"))
+    assert (sign.sure, sign.calm) == (False, calm)

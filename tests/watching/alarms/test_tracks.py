@@ -197,3 +197,33 @@ def test_a_rate_that_grows_from_a_plateau_has_jumped_when_it_is_three_times_as_h
     track = rates(*[1.0] * 100)
     steps = next(k for k in range(1, 100) if track.add(1.1**k) or track.jumped)
     assert 1.1**steps > 3 >= 1.1 ** (steps - 1)
+
+
+@pytest.mark.parametrize("least", [2, 3, 5])
+def test_growth_is_that_of_the_last_readings(least):
+    track = Track("share")
+    for step, value in ((0, 9.0), (10, 1.0), (20, 2.0), (40, 5.0), (50, 6.0), (60, 8.0)):
+        track.add(step, value)
+    steps, values = [10, 20, 40, 50, 60][-least:], [1.0, 2.0, 5.0, 6.0, 8.0][-least:]
+    apart = values[-1] - values[0]
+    assert track.growth(least) == pytest.approx((apart / (steps[-1] - steps[0]), apart))
+    assert track.growth(6) is None
+    assert track.growth(7) is None
+
+
+def test_the_spread_is_between_the_least_and_the_largest_of_the_last():
+    track = fed([9.0, 1.0, 4.0, 2.0], "share")
+    assert [track.spread(count) for count in (1, 2, 3, 4, 9)] == [0.0, 2.0, 3.0, 8.0, 8.0]
+    assert Track("share").spread(3) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("values", "again"), [((1.0, 0.1, 0.19), False), ((1.0, 0.1, 0.21), True), ((1.0, 1.0), False)]
+)
+def test_a_rate_that_was_low_and_has_doubled_rises_again(values, again):
+    assert rates(*values).again is again
+
+
+def test_usual_rates_lie_between_a_hundredth_of_the_last_and_the_half_more_of_the_highest():
+    assert rates(1.0, 4.0, 2.0).usual == pytest.approx((0.02, 6.0))
+    assert rates().usual == (math.inf, -math.inf)

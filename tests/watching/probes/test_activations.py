@@ -90,3 +90,13 @@ def test_what_is_not_a_number_is_read_as_such():
     x[0, 0] = math.nan
     found = watched(model, x)
     assert ("non-finite entries", "0") in found
+
+
+def test_a_unit_is_dead_where_it_is_zero_on_every_sample_and_nowhere_else():
+    rows = torch.tensor(
+        [[0.0, -1, 0, 2, 0], [0, 0, 3, 2, 0], [0, -1, 0, 2, 0]], dtype=torch.float64
+    )
+    model = nn.Sequential(nn.Linear(5, 5, bias=False), nn.Linear(5, 2)).double()
+    with torch.no_grad():
+        model[0].weight.copy_(torch.eye(5))
+    assert watched(model, rows)["dead units", "1"] == 2 / 5

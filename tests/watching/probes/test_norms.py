@@ -214,3 +214,15 @@ def test_over_processes_it_is_the_mean():
         other.add(k, float(k) + 1)
     (last, largest) = one.read(one.local() + other.local())
     assert (last.values[0], largest.values[0]) == pytest.approx((2.5, 2.5))
+
+
+def test_a_gradient_of_zero_has_a_norm_of_zero():
+    model = stack(5, 4, 3).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    shelf = Shelf()
+    with at_leisure(model, optimizer, sinks=[shelf]):
+        for _ in range(2):
+            (0.0 * model(task()[0]).sum()).backward()
+            optimizer.step()
+    found = {r.site: r.estimate.value for r in shelf.readings() if r.quantity == "gradient norm"}
+    assert found == {"0": 0.0, "2": 0.0}
