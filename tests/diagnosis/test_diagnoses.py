@@ -11,7 +11,9 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import sigmascope as ss
+from sigmascope import diagnosis
 from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Finding, Profile
 from tests.models_zoo import Net
 
 G = torch.Generator().manual_seed(0)
@@ -197,3 +199,10 @@ def test_a_diagnosis_is_sent_without_its_program_and_refuses_cures_then():
 def test_without_an_optimizer_there_is_nothing_to_try_cures_with():
     with pytest.raises(Refusal, match="optimizer"):
         ss.diagnose(network(nn.Softmax(-1)), (X, Y), views=["setup"], fit=False).cures()
+
+
+def test_causes_are_what_follows_from_nothing():
+    given = {"a": "", "b": "a", "c": ""}
+    made = (Finding(n, "fc", "error", (), "It is.", "us", (), f) for n, f in given.items())
+    found = diagnosis.Diagnosis(Profile(()), tuple(made))
+    assert [f.name for f in found.causes] == ["a", "c"]

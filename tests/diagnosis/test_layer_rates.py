@@ -10,6 +10,8 @@ from torch.nn import functional as F
 from sigmascope import sources
 from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis import layer_rates
+from sigmascope.diagnosis.layer_rates import _part
+from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.models import networks
 from tests.models_zoo import Net
 
@@ -173,3 +175,14 @@ def test_a_useless_share_is_refused():
     model, x, y = task()
     with pytest.raises(Refusal, match="`share` above 0"):
         layer_rates(model, x, targets=y, loss=F.mse_loss, share=0.0)
+
+
+@pytest.mark.parametrize("rows", [[0], [1, 3, 4], [5, 2], [0, 1, 2, 3, 4, 5]])
+def test_a_block_of_curvature_is_that_of_its_rows_and_columns(rows):
+    A = torch.randn(6, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    A = A + A.mT
+    block = _part(Operator.of(A), torch.tensor(rows))
+    assert block.shape == (len(rows), len(rows))
+    assert torch.allclose(block.dense(), A[rows][:, rows])
+    X = torch.ones(len(rows), 2, dtype=torch.float64)
+    assert torch.allclose(block.adjoint(X), A[rows][:, rows] @ X)

@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from dataclasses import dataclass
 
 import matplotlib as mpl
 import pytest
@@ -273,3 +274,37 @@ def test_points_are_marked_where_they_are_few(count, dots):
     ax = fresh().rows(2)
     line(ax, range(count), [Estimate.exactly(1.0)] * count)
     assert (ax.lines[0].get_marker() == "o") is dots
+
+
+def test_a_figure_of_rows_is_higher_by_the_same_for_each_but_holds_two():
+    heights = []
+    for count in (1, 2, 3, 10):
+        sheet = fresh()
+        sheet.rows(count)
+        heights.append(sheet.figure.get_figheight())
+    one, two, three, ten = heights
+    assert one == two
+    assert ten - three == pytest.approx(7 * (three - two))
+    assert three > two
+
+
+@dataclass(frozen=True)
+class Own(Shown):
+    """A result that a user derived."""
+
+    value: float = 2.0
+    low: float = 1.0
+    high: float = 3.0
+
+
+@dataclass(frozen=True)
+class Wordy(Shown):
+    value: float = 2.0
+    low: float = 1.0
+
+
+def test_whatever_has_a_number_with_its_ends_is_drawn():
+    (ax,) = plot(Own()).axes
+    assert (1.0, 3.0) in [tuple(each.get_xdata()) for each in ax.lines]
+    with pytest.raises(Refusal, match="holds no numbers that could be drawn"):
+        plot(Wordy())

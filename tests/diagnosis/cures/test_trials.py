@@ -1,5 +1,7 @@
 """Cures are trained as the user trains, and ranked by what that gives."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -116,3 +118,20 @@ def test_options_that_are_too_strong_are_cured_as_the_finding_says():
     cure = next(c for c in found.tried if c.name == "less-weight-decay")
     assert cure.patch == ("weight_decay=0.0001",)
     assert cure.after > cure.before + 0.2
+
+
+@pytest.mark.parametrize(
+    ("scores", "places"),
+    [
+        ([], []),
+        ([0.9, 0.2], []),  # one is enough
+        ([0.2, 0.95], []),
+        ([0.89, 0.2], [0]),
+        ([0.2, 0.5, 0.4], [0, 1]),
+        ([0.5, 0.2, 0.4], [0]),
+        ([0.2, 0.3, 0.89], [0, 2]),
+    ],
+)
+def test_the_first_cure_and_the_best_are_worth_another_where_none_is_enough(scores, places):
+    made = [SimpleNamespace(after=score) for score in scores]
+    assert _worth_more(made) == [made[i] for i in places]

@@ -85,3 +85,13 @@ def test_what_is_usual_is_grey_from_the_least_to_the_most_of_either_stage(measur
     low, high = grey.get_y(), grey.get_y() + grey.get_height()
     assert low == pytest.approx(min(r.p05 for r in usual))
     assert high == pytest.approx(max(r.p95 for r in usual))
+
+
+def test_spectra_are_over_their_largest_value(measured):
+    for view in {s.view for s in measured.spectra}:
+        drawn = [each for ax in measured.plot(spectra=view).axes for each in ax.lines]
+        assert drawn
+        for each in drawn:
+            values = list(each.get_ydata())
+            assert values[0] == max(values) == 1.0
+            assert list(each.get_xdata()) == [*range(1, len(values) + 1)]

@@ -152,3 +152,28 @@ def test_what_is_no_program_is_refused(made, why):
 def test_numbers_must_be_above_zero(name):
     with pytest.raises(Refusal, match=name):
         Program(MODEL, X, **{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("epochs", "own", "total", "size", "steps"),
+    [
+        (4, None, 40, 8, 20),
+        (4, None, 41, 8, 24),
+        (4, 80, 40, 8, 40),
+        (0.5, None, 40, 8, 2),
+        (0.01, None, 40, 8, 1),
+        (None, None, 40, 8, None),
+        (4, None, None, 8, None),
+        (4, 80, None, 8, 40),
+    ],
+)
+def test_a_plan_is_in_steps_of_all_samples(epochs, own, total, size, steps):
+    assert Program(MODEL, (X, Y), epochs=epochs, total=own).planned(total, size) == steps
+
+
+@pytest.mark.parametrize("name", ["batch_size", "epochs", "clip", "total"])
+def test_sizes_are_above_zero_and_finite(name):
+    for odd in (0, -1, *((float("inf"), float("nan")) if name in ("epochs", "clip") else ())):
+        with pytest.raises(Refusal, match=f"`{name}` must be above 0"):
+            Program(MODEL, (X, Y), **{name: odd})
+    Program(MODEL, (X, Y), **{name: 1})

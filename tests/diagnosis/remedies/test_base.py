@@ -142,3 +142,27 @@ def test_a_wrapped_layer_still_has_what_the_model_reads_off_it(name):
     assert len(pickle.dumps(new)) > 0
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = next(m for m in new.modules() if isinstance(m, Around)).nothing
+
+
+X, Y = torch.ones(4, 2), torch.zeros(4)
+
+
+@pytest.mark.parametrize(
+    ("given", "batches"),
+    [
+        (X, [X]),
+        ((X, Y), [(X, Y)]),
+        ({"x": X}, [{"x": X}]),
+        ([(X, Y), [X, Y], X], [X, X, X]),
+        ([(X, X, Y)], [(X, X, Y)]),
+        ([{"x": X}], [{"x": X}]),
+        (((X, Y) for _ in range(20)), [X] * 8),
+    ],
+    ids=["a tensor", "a tuple", "a mapping", "pairs", "a triple", "mappings", "very many"],
+)
+def test_batches_are_taken_without_their_targets_and_no_more_than_eight(given, batches):
+    found = base.taken(given)
+    assert len(found) == len(batches)
+    for mine, true in zip(found, batches, strict=True):
+        assert type(mine) is type(true)
+        assert mine is true or mine == true or len(mine) == len(true)

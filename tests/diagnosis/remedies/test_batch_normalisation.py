@@ -89,3 +89,17 @@ def test_a_last_representation_of_zeros_has_no_known_ratio():
     with torch.no_grad():
         net[0].bias.fill_(1)
     assert _last_ratio(net, torch.ones(5, 3).double()).value == pytest.approx(1)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_without_a_mean_the_running_square_is_of_what_was_not_centred(affine):
+    torch.manual_seed(0)
+    old = nn.BatchNorm1d(3, affine=affine)
+    x = 5 + 2 * torch.randn(400, 3)
+    for _ in range(200):
+        old(x)
+    if affine:
+        nn.init.constant_(old.weight, 3.0)
+    new = _uncentred(old)
+    assert torch.allclose(new.running_var, x.square().mean(0), rtol=1e-2)
+    assert all(torch.equal(p, dict(old.named_parameters())[n]) for n, p in new.named_parameters())

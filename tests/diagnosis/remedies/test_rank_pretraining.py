@@ -7,6 +7,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from sigmascope import survey
 from sigmascope.diagnosis.remedies import Inapplicable, RankPretraining
+from sigmascope.diagnosis.remedies.rank_pretraining import _ratio
 from sigmascope.diagnosis.treatments import last_ratio
 from tests.diagnosis.remedies.networks import network, treated
 from tests.models_zoo import MODELS, call
@@ -76,3 +77,12 @@ def test_pretraining_works_on_the_zoo(name):
 def test_useless_steps_are_refused():
     with pytest.raises(ValueError, match="`steps` must be 1 or more"):
         RankPretraining(steps=0)
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (8, 3), (5, 5)])
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
+def test_the_ratio_is_that_of_the_singular_values_whatever_the_shape_and_scale(shape, scale):
+    H = torch.randn(*shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    lam = torch.linalg.svdvals(H).square()
+    expected = float(lam.sum() ** 2 / lam.square().sum())
+    assert float(_ratio(scale * H)) == pytest.approx(expected)

@@ -1,7 +1,12 @@
 """The operation that makes what is no number is named with its line, wherever it stands."""
 
-import pytest
+import math
+import warnings
 
+import pytest
+import torch
+
+from sigmascope.diagnosis.scripts.non_finite import _is_finite, _is_nan
 from tests.diagnosis.scripts.loops import HEALTHY, LOSS, code
 from tests.diagnosis.scripts.test_rules import run
 from tests.sampling import some
@@ -65,3 +70,20 @@ def test_where_all_are_numbers_nothing_is_said_and_nothing_changed(name):
     assert seen.loss is not None
     assert own.loss is not None
     assert seen.loss.values == own.loss.values
+
+
+@pytest.mark.parametrize("layout", ["strided", "coo", "csr"])
+@pytest.mark.parametrize(("odd", "finite", "nan"), [(1.0, True, False), (math.inf, False, False),
+                                                    (-math.inf, False, False),
+                                                    (math.nan, False, True)])  # fmt: skip
+def test_one_entry_that_is_no_number_is_enough(layout, odd, finite, nan):
+    t = torch.tensor([[0.0, odd], [2.0, 0.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # sparse layouts are said to be in beta
+        t = {"strided": t, "coo": t.to_sparse(), "csr": t.to_sparse_csr()}[layout]
+    assert (_is_finite(t), _is_nan(t)) == (finite, nan)
+
+
+def test_whole_numbers_are_finite():
+    assert _is_finite(torch.arange(3))
+    assert not _is_nan(torch.arange(3))

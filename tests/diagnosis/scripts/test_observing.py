@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch import nn
 
@@ -34,3 +35,8 @@ def test_a_block_is_left_after_the_steps_that_were_asked_for():
         loop(steps=1000)
         raise AssertionError("never reached")
     assert seen.run.steps == 4
+
+
+def test_what_goes_wrong_in_a_block_is_not_held_back():
+    with pytest.raises(ZeroDivisionError), ss.observe():
+        _ = 1 / 0

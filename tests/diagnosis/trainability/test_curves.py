@@ -8,6 +8,7 @@ from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.trainability.curves import (
     Curve,
     EarlyTraining,
+    Shape,
     log_odds,
     shape_of,
     windows,
@@ -121,3 +122,57 @@ def test_steep_falls_wear_off():
 def test_too_few_are_refused():
     with pytest.raises(Refusal, match="at least 8 finite losses, got 6 of 8"):
         shape_of([1.0, math.nan, 1.0, 1.0, math.inf, 1.0, 1.0, 1.0], constant=1.0)
+
+
+@pytest.mark.parametrize(
+    ("constant", "left"), [(2.0, 0.15), (1.0, 0.3), (0.5, 0.6), (0.0, math.inf), (-1.0, math.inf)]
+)
+def test_what_is_left_is_a_share_of_the_constants_loss(constant, left):
+    found = EarlyTraining((curve([0.8, 0.4, 0.2, 0.6]), curve([1.0, 1.0])), constant)
+    assert found.left == pytest.approx(left)
+    assert EarlyTraining((curve([1.0]),), constant).left == math.inf
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_windows_are_means_of_consecutive_values(size):
+    values = [1.0, 2.0, 6.0, 3.0]
+    means = [sum(values[i : i + size]) / size for i in range(len(values) - size + 1)]
+    assert list(windows(values, size)) == pytest.approx(means)
+
+
+def test_odds_are_of_both_sides_and_kept_from_the_ends():
+    for share in (0.0, 0.2, 0.5, 1.0):
+        assert log_odds(share) == pytest.approx(-log_odds(1 - share))
+        assert log_odds(share, 0.1) == pytest.approx(math.log((share + 0.1) / (1.1 - share)))
+
+
+@pytest.mark.parametrize("count", [7, 8])
+def test_eight_losses_are_the_fewest_that_tell_a_shape(count):
+    losses = [1.0 / k for k in range(1, count + 1)] + [math.nan, math.inf]
+    if count < 8:
+        with pytest.raises(Refusal, match=f"at least 8 .* got 7 of {count + 2}"):
+            shape_of(losses, constant=1.0)
+    else:
+        assert shape_of(losses, constant=1.0).steps == count + 2
+
+
+@pytest.mark.parametrize("power", [-1.0, -0.3, 0.5])
+def test_a_power_of_the_steps_has_its_exponent_for_trend_and_no_noise(power):
+    found = shape_of([2.0 * k**power + 0.5 for k in range(1, 61)], constant=2.5, floor=0.5)
+    assert found.trend == pytest.approx(power)
+    assert found.before == pytest.approx(power)
+    assert found.noise == pytest.approx(0.0, abs=1e-9)
+    last = sum(k**power for k in range(55, 61)) / 6
+    assert found.level == pytest.approx(math.log(last))
+
+
+def test_what_a_forecast_is_made_of_wears_off_but_for_a_slope():
+    falls = Shape(level=4.0, trend=-2.0, before=-0.5, noise=0.1, steps=40)
+    worn = 1 - math.exp(-1.5)
+    assert falls.drift(1.5) == pytest.approx(
+        (1.5, -1.5, -2 * worn, 0.0, 3 * worn, 0.0, -0.5 * worn)
+    )
+    assert falls.spread(1.5) == pytest.approx((1.0, 0.05, 1.5, 3.0, 0.15))
+    rises = Shape(level=-1.0, trend=0.5, before=0.5, noise=0.1, steps=5)
+    assert rises.drift(1.5) == pytest.approx((1.5, 0.0, 0.0, 0.5 * worn, 0.0, -worn, 0.0))
+    assert rises.spread(1.5) == pytest.approx((1.0, 0.1, 1.5, 0.0, 0.15))

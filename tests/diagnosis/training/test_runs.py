@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -237,3 +238,33 @@ def test_the_probability_is_that_of_a_normal_logarithm():
     values = [chance_below(Estimate.exactly(v)).value for v in (0.0, 0.3, 0.54, 0.56, 1.0, 9.0)]
     assert values == sorted(values, reverse=True)
     assert (values[0], values[-1]) == (0.995, 0.005)
+
+
+def scored(output, targets, loss):
+    run = SimpleNamespace(model=nn.Identity(), output=lambda data: output)
+    return score_of(run, TrainingSamples(torch.ones(len(targets), 2), targets, loss, 4))
+
+
+FOUR = torch.tensor([[1.0], [0], [1], [0]])
+
+
+@pytest.mark.parametrize(
+    ("output", "targets", "loss", "score"),
+    [
+        (torch.tensor([[3.0], [-2], [-1], [-4]]), FOUR, F.binary_cross_entropy_with_logits, 0.75),
+        (torch.tensor([[0.3], [0.2], [0.1], [0.4]]), FOUR, F.binary_cross_entropy_with_logits, 0.5),
+        (torch.tensor([[0.9], [0.2], [0.4], [0.1]]), FOUR, F.binary_cross_entropy, 0.75),
+        (torch.eye(4), torch.tensor([0, 1, 2, 0]), F.cross_entropy, 0.75),
+        (torch.eye(4), torch.tensor([0, 1, -100, -100]), F.cross_entropy, 1.0),
+        (torch.tensor([[1.5], [2.5], [3.5], [4.5]]), torch.tensor([[1.5], [2.5], [3.5], [5.5]]),
+         F.mse_loss, 1 - 1 / 8.75),
+        (torch.full((4, 1), 99.0), torch.tensor([[1.5], [2.5], [3.5], [5.5]]), F.mse_loss, -1.0),
+        (torch.zeros(4, 1), torch.full((4, 1), 2.5), F.mse_loss, None),
+        (torch.zeros(4, 3), torch.tensor([[1.5], [2.5], [3.5], [5.5]]), F.mse_loss, None),
+        (torch.full((4, 1), math.nan), FOUR, F.binary_cross_entropy_with_logits, None),
+    ],
+)  # fmt: skip
+def test_a_score_is_the_share_of_right_answers_or_of_variance_that_is_told(
+    output, targets, loss, score
+):
+    assert scored(output, targets, loss) == (None if score is None else pytest.approx(score))

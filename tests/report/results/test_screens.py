@@ -109,3 +109,12 @@ def test_a_section_has_its_heading_after_an_empty_line():
     assert rendered(section("Title", "inside"), colour=False, width=40).splitlines() == [
         "", "Title", "inside",
     ]  # fmt: skip
+
+
+def test_a_long_table_is_cut_short_unless_all_of_it_is_wanted():
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(60)))
+    found = survey.profile(model, torch.randn(8, 4), views=["weights"])
+    short, whole = report.text(found, ()), report.text(found, (), whole=True)
+    assert len(short.splitlines()) < len(whole.splitlines())
+    assert "57" in whole

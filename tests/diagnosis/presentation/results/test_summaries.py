@@ -66,3 +66,46 @@ def test_without_training_there_is_nothing(read, profile):
 
 def test_every_column_is_a_quantity_of_training():
     assert all("training" in quantities()[name].views for name in (*COLUMNS, YOURS))
+
+
+LAYER = Layer("fc", "Linear", 0, ("fc.weight",))
+RANK = Reading("fc", "matrix rank", ONE, "representations")
+NORM = Reading("fc.weight", "spectral norm", ONE, "weights", "matrix")
+
+
+@pytest.mark.parametrize(
+    ("readings", "skipped", "layers", "wanted"),
+    [
+        ((RANK, NORM), (), (LAYER,), True),
+        ((RANK,), (), (LAYER,), False),
+        ((RANK,), (Skipped("(all layers)", "weights", "too dear"),), (LAYER,), True),
+        ((RANK,), (), (Layer("fc", "ReLU", 0),), True),  # it has none
+    ],
+)
+def test_weights_are_wanted_where_they_were_read_or_could_not_be(readings, skipped, layers, wanted):
+    seen = coverage(Profile(readings, layers=layers, skipped=skipped))
+    assert seen.weights_wanted is wanted
+    assert ("weights not asked for" in seen.says) is not wanted
+
+
+@pytest.mark.parametrize(
+    ("readings", "skipped", "measured", "part", "weights"),
+    [
+        ((RANK, NORM), (), 1, 0, 1),
+        ((NORM,), (), 1, 0, 1),
+        ((RANK,), (Skipped("fc.weight", "stable rank", "it is zero"),), 1, 1, 0),
+        ((), (Skipped("fc", "stable rank", "it is zero"),), 0, 0, 0),
+        ((RANK, NORM), (Skipped("other", "layer", "never called"),), 1, 0, 1),
+    ],
+)
+def test_layers_count_as_measured_where_anything_of_them_was_read(
+    readings, skipped, measured, part, weights
+):
+    seen = coverage(Profile(readings, layers=(LAYER,), skipped=skipped))
+    assert (seen.layers_measured, seen.layers_in_part, seen.weights_measured) == (
+        measured, part, weights,
+    )  # fmt: skip
+    other = [s.site for s in skipped if s.what == "layer"]
+    assert seen.uncovered == tuple(other)
+    assert seen.layers == 1 + len(other)
+    assert seen.skipped == len(skipped)

@@ -9,7 +9,7 @@ from sigmascope.core.records import Verdict
 from sigmascope.diagnosis.presentation import profile_page as profiles
 from sigmascope.diagnosis.scripts import page as training_scripts
 from sigmascope.report import pages
-from sigmascope.report.pages.html import page_text, write_page
+from sigmascope.report.pages.html import legible, page_text, write_page
 from sigmascope.scanning import page as scans
 from sigmascope.theory.presentation import landscape_html as landscapes
 from sigmascope.watching import page as runs
@@ -87,3 +87,20 @@ def test_every_verdict_has_its_colour_and_its_count():
     assert set(profiles._VERDICTS) == {*map(str, Verdict)}
     for verdict in Verdict:
         assert f".verdict.{verdict}" in style
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda t: t, lambda t: [t], lambda t: (t,), lambda t: {"a": [{"b": t}]}]
+)
+def test_every_text_in_data_is_printable_however_deep(wrap):
+    hostile = "a\x1b\u202e"
+    assert not {"\x1b", "\u202e"} & {*"".join(texts(legible(wrap(hostile))))}
+    assert [*texts(legible(wrap("plain")))] == ["plain"]
+
+
+def texts(data):
+    if isinstance(data, str):
+        yield data
+    else:
+        for each in data.values() if isinstance(data, dict) else data:
+            yield from texts(each)
