@@ -73,6 +73,16 @@ SAME: dict[tuple[str, str, str], str] = {
         "0",
     ): "the middle sample may stand in either half",
     (
+        "watching/comparing.py",
+        "gap = np.where(above > 0, above, np.where(below > 0, -below, 0.0))",
+        "(above >= 0)",
+    ): "where the ends meet the gap is 0 either way",
+    (
+        "watching/comparing.py",
+        "gap = np.where(above > 0, above, np.where(below > 0, -below, 0.0))",
+        "(below >= 0)",
+    ): "as the line before it",
+    (
         "diagnosis/trainability/model.py",
         "found = LogisticRegression(C=1.0, max_iter=1000).fit((X - mean) / spread, y)",
         "1001",

@@ -287,3 +287,11 @@ def test_sixteen_steps_in_common_are_enough(shared, interpolated):
     first = [*range(shared), *(k + 0.5 for k in range(20))]
     second = [*range(shared), *(k + 0.25 for k in range(20))]
     assert on_common_steps(line(sorted(first)), line(sorted(second)))[2] is interpolated
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-9, 0.5, 1.0, 2.0])
+def test_a_gap_is_as_wide_as_what_lies_between_the_ends(gap):
+    low, high = np.array([[1.0], [0.5], [2.0]]), np.array([[2.5], [2.0], [3.0]])
+    high = high + gap
+    assert gaps(high, low) == pytest.approx([gap])
+    assert gaps(low, high) == pytest.approx([-gap])

@@ -86,3 +86,6 @@ def test_what_was_read_once_is_drawn_only_where_nothing_was_read_again(tmp_path)
         assert len(file.plot().axes) == 2
         file.add(step=1, readings=[reading("(loss)", 1.0)])
         assert [ax.get_title(loc="left") for ax in file.plot().axes] == ["loss"]
+        file.add(step=1, readings=[reading("b", 1.0, "stable rank")])
+        file.add(step=2, readings=[reading("b", 2.0, "stable rank")])
+        assert len(file.plot().axes) == 2  # some layer was read again
