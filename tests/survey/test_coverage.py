@@ -146,6 +146,21 @@ def test_theorems_that_could_not_be_asked_are_said(monkeypatch):
     assert ("theorems", "the model is too wide.") in [(s.what, s.why) for s in skipped]
 
 
+@pytest.mark.parametrize("whys", [["too wide"], ["too wide", "too deep"]])
+def test_theorems_that_fail_each_in_its_own_way_are_said_one_by_one(monkeypatch, whys):
+    names = []
+    for theorem, why in zip(theory.OF_MODELS, whys, strict=False):
+
+        def declines(*_, why=why, **__):
+            raise Refusal(why)
+
+        monkeypatch.setattr(theorem, "facts", declines)
+        names.append(f"theorem {theorem.name}")
+    skipped = survey.profile(Net(), X).skipped
+    told = [(s.what, s.why) for s in skipped if s.what.startswith("theorem")]
+    assert told == [*zip(names, whys, strict=True)]
+
+
 def test_a_model_that_cannot_be_watched_is_said(monkeypatch):
     from sigmascope.survey import coverage as coverings
 
