@@ -379,3 +379,16 @@ def test_targets_that_are_no_labels_have_no_sides():
     assert torch.equal(starts[3], targets)
     assert len(starts) == len(free_starts(output, targets, None)) == 4
     assert len(tail_starts(torch.ones(SAMPLES, 7), output, None)) == 4
+
+
+def test_the_two_best_starts_go_on_and_the_lower_end_counts():
+    wells = torch.tensor([[0.0, 10.0, 20.0]])
+    starts = [torch.tensor([[at]]) for at in (28.0, 10.5, 1.2)]  # the third is in the deepest
+
+    def loss(deep):
+        return lambda o, y: ((o - wells).square() + torch.tensor([deep])).amin()
+
+    found, best = least_loss(lambda o: o, starts, None, loss([1.0, 2.0, -50.0]))
+    assert (found, float(best)) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-3))
+    found, best = least_loss(lambda o: o, starts, None, loss([2.0, 1.0, -50.0]))
+    assert (found, float(best)) == (pytest.approx(1.0), pytest.approx(10.0, abs=1e-3))
