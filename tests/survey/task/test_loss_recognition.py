@@ -392,3 +392,11 @@ def test_the_two_best_starts_go_on_and_the_lower_end_counts():
     assert (found, float(best)) == (pytest.approx(1.0), pytest.approx(0.0, abs=1e-3))
     found, best = least_loss(lambda o: o, starts, None, loss([2.0, 1.0, -50.0]))
     assert (found, float(best)) == (pytest.approx(1.0), pytest.approx(10.0, abs=1e-3))
+
+
+def test_a_loss_that_is_zero_at_every_share_asks_for_none():
+    targets = torch.randn(SAMPLES, 4, generator=torch.Generator().manual_seed(0))
+    loss = lambda o, y: F.relu(o.abs() - 2).mean() + 0 * y.sum()
+    found = needs_of(loss, torch.zeros(SAMPLES, 4), targets, None)
+    assert found is not None
+    assert (found.least, found.most, found.indifferent) == (-math.inf, math.inf, False)
