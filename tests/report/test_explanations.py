@@ -30,7 +30,10 @@ def test_each_says_something_and_is_shown():
         assert text.startswith(f"{name}: ")
         assert all(len(sense.rows) >= 2 for sense in found.senses), name
         form = json.loads(json.dumps(report.json_form(found)))
-        assert [sense["name"] for sense in form["senses"]] == [name] * len(found.senses)
+        named = [sense["name"] == name for sense in form["senses"]]
+        assert named == sorted(named, reverse=True)  # what is called so, and then what is about it
+        assert any(named)
+        assert all(name in s.words for s in found.senses if s.name != name)
         assert len(report.table(found)["name"]) == len(found.senses)
 
 
@@ -111,3 +114,15 @@ def test_a_far_name_has_no_hint():
     with pytest.raises(Refusal) as refusal:
         report.explain("zzzzzzzzzz")
     assert "Did you mean" not in str(refusal.value)
+
+
+def test_a_statement_is_found_by_its_number_in_any_spelling_and_by_what_it_is_about():
+    found = [report.explain(said).senses for said in ("le2022 Lemma 11", "LE2022  lemma 11")]
+    assert found[0] == found[1]
+    (sense,) = found[0]
+    rows = dict(sense.rows)
+    assert "2 in the place of 8" in rows["but"]
+    assert "rank-one" in rows["theorem"]
+    papers = {sense.name.split()[0] for sense in report.explain("Lemma 1").senses}
+    assert papers >= {"daneshmand2020", "le2022"}
+    assert "le2022 Lemma 11" in [s.name for s in report.explain("turning a residual block").senses]
