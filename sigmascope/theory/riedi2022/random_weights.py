@@ -330,9 +330,12 @@ class ResidualLayer:
 # after the trained one is `D₁ W + Id`, read through the activation `D`.
 
 
+THETA = 4.5  # for which `exp(-θ²/2)` is 4e-5
+
+
 def _theta(n: int) -> float:
     """The smallest θ the theorem admits, with room: the chance of failure is `2 exp(-θ²/2)`."""
-    return min(4.5, 2 * math.sqrt(n))
+    return min(THETA, 2 * math.sqrt(n))
 
 
 def _between_relus(
@@ -377,21 +380,42 @@ def _too_large(f: ResidualLayer) -> float:
     return chance_of_norm(f.n, f.r, norm=1 / f.r)
 
 
-def _sure_limit(f: ResidualLayer) -> Estimate:
+def _by_interlacing(f: ResidualLayer, norm: float) -> float:
+    """`(1 + norm) / (η (1 - norm))`, whatever the regions."""
     kept = f.outer.abs()
     least = kept[kept > 0].min().item() if bool((kept > 0).any()) else 1.0
-    found = (1 + f.top) / (least * (1 - f.top)) if f.top < 1 else math.inf
+    return (1 + norm) / (least * (1 - norm)) if norm < 1 else math.inf
+
+
+def _sure_limit(f: ResidualLayer) -> Estimate:
+    found = _by_interlacing(f, f.top)
     return Estimate.within(found, 1e-12 * found * (1 + min(found, 1e9)))
 
 
-def _sure(f: ResidualLayer) -> Iterator[Assumption]:
+def _drawn_norm(f: ResidualLayer) -> float:
+    """What Gaussian weights of this scale exceed with chance `exp(-θ²/2)` at most."""
+    return (2 * math.sqrt(f.n) + THETA) * weight_spread(f.n, f.r)
+
+
+def _drawn_limit(f: ResidualLayer) -> Estimate:
+    found = _by_interlacing(f, _drawn_norm(f))
+    return Estimate(found, found, found, "Davidson-Szarek", math.exp(-(THETA**2) / 2))
+
+
+def _piecewise(f: ResidualLayer) -> Iterator[Assumption]:
+    """What interlacing needs of the activations."""
     sizes = torch.cat([f.inner, f.outer]).abs()
     kept = f.outer.abs()
     pure = bool(((kept == 0) | (kept == 1)).all()) or bool((kept > 0).all())
-    yield Assumption("s₁(W) < 1", f.top < 1)
     yield Assumption("no slope is larger than 1", bool((sizes <= 1).all()))
     yield Assumption("slopes of the trained layer are 0 or ±1, or none is 0", pure)
     yield Assumption("some unit of the trained layer is on", f.off[1] < f.n)
+
+
+def _drawn(f: ResidualLayer) -> Iterator[Assumption]:
+    yield f.gaussian()
+    yield Assumption("r > 1/√2 + θ/√(8n)", _drawn_norm(f) < 1)
+    yield from _piecewise(f)
 
 
 def _badly_conditioned(f: ResidualLayer) -> Iterator[Assumption]:
@@ -442,7 +466,17 @@ OF_RESIDUAL_LAYERS: tuple[type[OfFacts], ...] = (
         "What the norm of the weights promises, for every region at once.",
         measured=lambda f: f.condition(f.skipped),
         limit=_sure_limit,
-        assuming=_sure,
+        assuming=lambda f: [Assumption("s₁(W) < 1", f.top < 1), *_piecewise(f)],
+    ),
+    row(
+        "residual-drawn",
+        f"sharper than {SOURCE}, Theorem 39 and Cor. 40: their Eq. (23), and Davidson & Szarek "
+        "2001, Theorem II.13",
+        "κ((D₁ W + Id) D) ≤ (1 + a/r) / (η (1 - a/r)), a = 1/√2 + θ/√(8n), θ = 4.5",
+        "What the scale of the weights promises before they are drawn, for every region at once.",
+        measured=lambda f: f.condition(f.skipped),
+        limit=_drawn_limit,
+        assuming=_drawn,
     ),
     row(
         "residual-improves",

@@ -130,6 +130,7 @@ SPEAKS = {
     "residual-relu-norm": {"r": 20.0},
     "residual-everywhere": {"r": 30.0},
     "residual-sure": {"r": 3.0},
+    "residual-drawn": {"r": 3.0},
     "residual-improves": {"r": 3.0, "slope": -1.0},
 }
 
@@ -240,6 +241,51 @@ def test_the_sure_bound_of_a_residual_layer_flips_next_to_its_constant(slope):
     limit = 5 / 3 / slope
     for kappa, verdict in ((1 + PART, Verdict.VIOLATED), (1 - PART, Verdict.HOLDS)):
         assert LAYERS["residual-sure"](conditioned(layer, limit * kappa)).check().verdict is verdict
+
+
+@pytest.mark.parametrize(("n", "a"), [(8, math.sqrt(0.5) + 0.5625), (32, math.sqrt(0.5) + 0.28125)])
+@pytest.mark.parametrize(("outer", "eta"), [((1.0, 0.0), 1), ((1.0, -0.25), 0.25), ((-1, 1), 1)])
+def test_what_the_scale_promises_flips_next_to_its_constant(n, a, outer, eta):
+    """`θ/√(8n)` is 4.5 over 8 and over 16."""
+    r, slopes = 5.0, torch.tensor(outer).double().repeat(n // 2)
+    layer = ResidualLayer.of(0.01 * torch.eye(n), torch.ones(n), slopes, r=r, drawn=True)
+    limit = (r + a) / (r - a) / eta
+    for kappa, verdict in ((1 + PART, Verdict.VIOLATED), (1 - PART, Verdict.HOLDS)):
+        found = LAYERS["residual-drawn"](conditioned(layer, limit * kappa)).check()
+        assert found.verdict is verdict
+        assert found.limit.risk == pytest.approx(math.exp(-4.5 * 4.5 / 2))
+    for scale, speaks in ((1 + PART, True), (1 - PART, False)):
+        found = LAYERS["residual-drawn"](replace(layer, r=scale * a)).check()
+        assert (found.verdict is not Verdict.INAPPLICABLE) is speaks
+
+
+def test_the_scale_promises_nothing_of_weights_it_is_not_the_scale_of():
+    ones = torch.ones(4)
+    promise = lambda *slopes, **told: (
+        LAYERS["residual-drawn"](ResidualLayer.of(0.01 * torch.eye(4), *slopes, r=5.0, **told))
+        .check()
+        .verdict
+    )
+    assert promise(ones, ones, drawn=False) is Verdict.INAPPLICABLE
+    assert promise(ones, ones, drawn=True) is Verdict.HOLDS
+    for inner, outer in ((2 * ones, ones), (ones, 2 * ones), (ones, 0 * ones)):
+        assert promise(inner, outer, drawn=True) is Verdict.INAPPLICABLE
+    mixed = torch.tensor([0.0, 0.5, 1.0, 1.0])  # what interlacing says of neither kind
+    assert promise(ones, mixed, drawn=True) is Verdict.INAPPLICABLE
+
+
+@pytest.mark.parametrize("n", [2, 5, 16])
+def test_the_promise_of_the_scale_is_kept_by_the_worst_regions(n):
+    """With the slopes that the weights themselves give, and with those that hurt the most."""
+    r = 4.0
+    for seed in range(100):
+        W = weight_spread(n, r) * gaussian(n, n, seed=seed)
+        left, _, right = torch.linalg.svd(W)
+        for z in (right[0], gaussian(n, seed=seed + 1000)):
+            for inner in ((W @ z > 0).double(), (W @ z).sign()):
+                outer = (left[:, 0] * left[0, 0] >= 0).double()
+                found = ResidualLayer.of(W, inner, outer, r=r, drawn=True)
+                assert LAYERS["residual-drawn"](found).check().verdict is Verdict.HOLDS
 
 
 @pytest.mark.parametrize(("kappa", "speaks"), [(3 - PART, False), (3 + PART, True)])
