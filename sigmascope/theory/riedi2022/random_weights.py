@@ -380,26 +380,18 @@ def _too_large(f: ResidualLayer) -> float:
     return chance_of_norm(f.n, f.r, norm=1 / f.r)
 
 
-def _by_interlacing(f: ResidualLayer, norm: float) -> float:
-    """`(1 + norm) / (η (1 - norm))`, whatever the regions."""
+def _by_interlacing(f: ResidualLayer, norm: float, how: str, *, risk: float = 0.0) -> Estimate:
+    """`(1 + norm) / (η (1 - norm))`, for every region at once."""
     kept = f.outer.abs()
     least = kept[kept > 0].min().item() if bool((kept > 0).any()) else 1.0
-    return (1 + norm) / (least * (1 - norm)) if norm < 1 else math.inf
-
-
-def _sure_limit(f: ResidualLayer) -> Estimate:
-    found = _by_interlacing(f, f.top)
-    return Estimate.within(found, 1e-12 * found * (1 + min(found, 1e9)))
+    found = (1 + norm) / (least * (1 - norm)) if norm < 1 else math.inf
+    gap = 1e-12 * found * (1 + min(found, 1e9))
+    return Estimate(found, found - gap if norm < 1 else found, found + gap, how, risk)
 
 
 def _drawn_norm(f: ResidualLayer) -> float:
     """What Gaussian weights of this scale exceed with chance `exp(-θ²/2)` at most."""
     return (2 * math.sqrt(f.n) + THETA) * weight_spread(f.n, f.r)
-
-
-def _drawn_limit(f: ResidualLayer) -> Estimate:
-    found = _by_interlacing(f, _drawn_norm(f))
-    return Estimate(found, found, found, "Davidson-Szarek", math.exp(-(THETA**2) / 2))
 
 
 def _piecewise(f: ResidualLayer) -> Iterator[Assumption]:
@@ -465,7 +457,7 @@ OF_RESIDUAL_LAYERS: tuple[type[OfFacts], ...] = (
         "κ((D₁ W + Id) D) ≤ (1 + s₁(W)) / (η (1 - s₁(W)))",
         "What the norm of the weights promises, for every region at once.",
         measured=lambda f: f.condition(f.skipped),
-        limit=_sure_limit,
+        limit=lambda f: _by_interlacing(f, f.top, "exact"),
         assuming=lambda f: [Assumption("s₁(W) < 1", f.top < 1), *_piecewise(f)],
     ),
     row(
@@ -475,7 +467,9 @@ OF_RESIDUAL_LAYERS: tuple[type[OfFacts], ...] = (
         "κ((D₁ W + Id) D) ≤ (1 + a/r) / (η (1 - a/r)), a = 1/√2 + θ/√(8n), θ = 4.5",
         "What the scale of the weights promises before they are drawn, for every region at once.",
         measured=lambda f: f.condition(f.skipped),
-        limit=_drawn_limit,
+        limit=lambda f: _by_interlacing(
+            f, _drawn_norm(f), "Davidson-Szarek", risk=math.exp(-(THETA**2) / 2)
+        ),
         assuming=_drawn,
     ),
     row(

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from mpmath import diag, eigsy, eye, mpf, sqrt, workdps
 
 from sigmascope.core.records import Verdict
 from sigmascope.theory import riedi2022
+from sigmascope.theory.riedi2022.random_weights import OF_RESIDUAL_LAYERS
 from tests.theory.adversary import precise
 
 MADE = {
@@ -35,6 +37,7 @@ def matrix(kind, n, scale, seed):
 SCALES = (1e-6, 1e-3, 0.25, 0.5, 1.0, 2.0, 1e3, 1e6)
 SLOPES = ((0.0, 1.0), (-1.0, 1.0), (0.1, 1.0), (1.0, 1.0), (0.0, 0.0), (1e-6, 1.0))
 RHOS = (1.0, -1.0, 0.0, 0.5, 1e-6, 1e6, 2.0, -0.25)
+DRAWN = next(t for t in OF_RESIDUAL_LAYERS if t.name == "residual-drawn")
 FAMILIES = ("skip", "activation", "weights", "residual layer")
 MATRICES = st.builds(
     matrix,
@@ -148,12 +151,33 @@ def weights_sides(name, A, found, off, inner):
     return kappa, top / limits[name]()
 
 
+def residual_sides(name, A, found):
+    """Of one layer `W` between slopes, written again from the statements; none of the others."""
+    n, W = found.n, precise.exact(A)
+    D1, D = (diag([mpf(v) for v in d.tolist()]) for d in (found.inner, found.outer))
+    on = [abs(mpf(v)) for v in found.outer.tolist() if v != 0]
+    after, plain = precise.singular((D1 * W + eye(n)) * D), precise.singular(D1 * W * D)
+    ratio = lambda s: s[0] / s[len(on) - 1] if s[len(on) - 1] > mpf(10) ** -50 else mpf("inf")
+    promised = lambda norm: (1 + norm) / (min(on) * (1 - norm))
+    limit = {
+        "residual-sure": lambda: promised(precise.singular(W)[0]),
+        "residual-drawn": lambda: promised((2 * sqrt(mpf(n)) + 4.5) / (mpf(found.r) * sqrt(8 * n))),
+        "residual-improves": lambda: ratio(plain),
+    }.get(name)
+    return limit and (ratio(after), limit())
+
+
 def attacked(kind, A, slopes, rho, seed):
     found = facts(kind, A, slopes, rho, seed)
     drawn = None
     if kind == "weights":
         found, drawn = found
     checks = list(riedi2022.checks(found))
+    if kind == "residual layer":
+        # small weights are within what is promised of Gaussian ones of their scale
+        told = replace(found, drawn=float(torch.linalg.matrix_norm(A, 2)) < 0.4 / found.r)
+        checks = [c for c in checks if c.theorem != "residual-drawn"]
+        checks.append(DRAWN(told).check())
     with workdps(60):
         for c in checks:
             assert c.verdict != Verdict.VIOLATED, c
@@ -162,9 +186,10 @@ def attacked(kind, A, slopes, rho, seed):
                 continue
             if any(a.met is None for a in c.assumptions):
                 continue  # on the edge of a condition a limit is not defined
-            if kind == "residual layer":
+            if kind == "residual layer" and residual_sides(c.theorem, A, found) is None:
                 continue
             measured, limit = {
+                "residual layer": lambda c=c: residual_sides(c.theorem, A, found),
                 "skip": lambda c=c: skip_sides(c.theorem, A, rho),
                 "activation": lambda c=c: activation_sides(c.theorem, A, found.slopes),
                 "weights": lambda c=c: weights_sides(c.theorem, A, found, *drawn),
