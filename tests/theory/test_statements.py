@@ -29,7 +29,7 @@ OF_OTHERS = {  # numbers of what a paper cites
     "daneshmand2020": {"Theorem 5", "Theorem 5.2"},  # the first is a slip for Lemma 5
     "le2022": {"Theorem 2.1", "Theorem 4.8"},
     "jacot2023": {"Theorem 2"},
-    "riedi2022": set(),
+    "riedi2022": {"Lemma 1", "Proposition 3.1", "Theorem 6.1", "Theorem 6.2"},
 }
 ids = lambda s: s.name
 
