@@ -81,9 +81,4 @@ def _read(paper: Paper) -> Iterator[Statement]:
         yield Statement(paper, row.pop("name"), **lists, **row)
 
 
-STATEMENTS: Final = tuple(
-    statement
-    for paper in PAPERS
-    if (Path(__file__).parent / paper / "statements.toml").exists()
-    for statement in _read(paper)
-)
+STATEMENTS: Final = tuple(statement for paper in PAPERS for statement in _read(paper))
