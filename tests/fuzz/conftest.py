@@ -20,6 +20,6 @@ def quiet_home(home, monkeypatch, as_users_see_it):
     """The folder as the working directory, with no more memory than a small machine has."""
     folder, _ = home
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder.parent / "cache"))  # matplotlib fills it
     monkeypatch.setenv("SIGMASCOPE_MEMORY", "500MB")
     return folder
