@@ -315,7 +315,12 @@ def _place(statement: Statement, where: str) -> str:
         return f"[{name[1:].replace('-', ' ')}]({name})"
     if kind == "figure":
         return f"[{name}](../gallery.md#{name.replace('/', '-')})"
-    return name if kind == "source" else f"`{name.partition('::')[0]}`"
+    if kind == "source":
+        return name
+    short = name.partition("::")[0]  # what is longer than a column squeezes the others
+    for start in ("tests/", "theory/", f"{statement.paper}/", "sigmascope.", "theory."):
+        short = short.removeprefix(start)
+    return f"`{short}`"
 
 
 KINDS = {
