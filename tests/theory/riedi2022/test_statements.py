@@ -582,6 +582,52 @@ def test_inside_a_region_the_loss_is_its_least_value_and_a_square(seed, rho):
     assert float((y - told).square().sum()) != pytest.approx(float(least + square), rel=1e-3)
 
 
+@pytest.mark.parametrize("rho", [0.0, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_where_regions_of_a_batch_meet_its_loss_is_affine_and_one_quadratic_form(seed, rho):
+    """(55) and (56), for weights that move within all regions at once; beyond them it is not.
+
+    The affine part is found at one place, the form is the average of `z zᵀ ⊗ (M D)ᵀ M D`.
+    """
+    Ws, bs, _, _, eta = toy(seed)
+    n, G = len(bs[0]), 4
+    Z, Y = gaussian(2, G, n, seed=seed + 100)
+    slopes = lambda before: torch.where(before > 0, 1.0, eta).double()
+
+    def regions(W):
+        inside = [bypassed([W, *Ws[1:]], bs, z, rho, eta)[1] for z in Z]
+        return torch.stack(
+            [torch.stack([slopes(W @ z + bs[0]), *D]) for z, D in zip(Z, inside, strict=True)]
+        )
+
+    def loss(W):
+        outs = [bypassed([W, *Ws[1:]], bs, z, rho, eta)[0] for z in Z]
+        return torch.stack(
+            [(y - out).square().sum() for y, out in zip(Y, outs, strict=True)]
+        ).mean()
+
+    form = torch.zeros(n * n, n * n, dtype=torch.float64)
+    for z, (D0, D1, D2) in zip(Z, regions(Ws[0]), strict=True):
+        MD = (D2[:, None] * (Ws[2] @ (D1[:, None] * Ws[1])) + rho * eye(n)) * D0
+        form += torch.kron(torch.outer(z, z), MD.mT @ MD) / G
+    start = Ws[0].clone().requires_grad_()
+    (slope,) = torch.autograd.grad(loss(start), start)
+    told = lambda step: (
+        float(loss(Ws[0]) + (slope * step).sum())
+        + float(step.mT.flatten() @ form @ step.mT.flatten())
+    )
+    steps = gaussian(40, n, n, seed=seed + 200)
+    kept = 0
+    for step in (*(0.02 * steps), *(0.2 * steps)):
+        if torch.equal(regions(Ws[0] + step), regions(Ws[0])):
+            kept += 1
+            assert float(loss(Ws[0] + step)) == pytest.approx(told(step), rel=1e-9)
+    assert kept > 10
+    outside = [step for step in 3 * steps if not torch.equal(regions(Ws[0] + step), regions(Ws[0]))]
+    wrong = sum(float(loss(Ws[0] + s)) != pytest.approx(told(s), rel=1e-3) for s in outside)
+    assert wrong == len(outside) > 30
+
+
 def test_regions_do_not_depend_on_the_skip_unless_layers_follow_it():
     """Around all layers no slope changes with ρ; around the first alone those after it may."""
     changed = 0
@@ -642,7 +688,8 @@ def test_edges_of_growing_corners_of_one_array_settle(law):
         assert top / math.sqrt(n) == pytest.approx(2, rel=room / 2)
         for edge in (-float(lam[0]), float(lam[-1])):
             assert edge / math.sqrt(8 * n) == pytest.approx(1, rel=room)
-            assert edge / top == pytest.approx(math.sqrt(2), rel=2 * room)
+            near = 2 * room if n < CORNERS[-1] else 0.03
+            assert edge / top == pytest.approx(math.sqrt(2), rel=near)
     wild = (math.pi * (torch.rand(shape, generator=g, dtype=torch.float64) - 0.5)).tan()
     assert float(norm(wild)) / math.sqrt(CORNERS[-1]) > 100
 
@@ -714,6 +761,23 @@ def test_exceptions_become_rare_as_layers_widen(r):
     # of weights on the other side they become certain
     assert chance_of_negative(320, 0.9) > 0.999
     assert chance_of_norm(320, 0.6) > 0.999
+
+
+@pytest.mark.parametrize(
+    ("r", "n", "most"), [(0.8, 5, 1), (0.8, 80, 0.08), (1.0, 20, 0.01), (1.2, 20, 0), (2.0, 5, 0)]
+)
+def test_exceptions_of_weights_that_are_drawn_are_rarer_than_is_proved(r, n, most):
+    """Shares of 500 matrices, below `exp(-(√8 r - 2)² n / 2)` and `exp(-(r - 1)² n)`."""
+    K = gaussian(500, n, n, seed=n)
+    W = weight_spread(n, r) * K
+    large = float((norm(W) >= 1).double().mean())
+    assert large <= min(most, math.exp(-((r * math.sqrt(8) - 2) ** 2) * n / 2) + 0.02)
+    low = torch.linalg.eigvalsh(W + W.mT)[:, 0]
+    negative = float((low <= -1).double().mean())
+    if r > 1:
+        assert negative <= min(most, math.exp(-((r - 1) ** 2) * n) + 0.02)
+    elif n == 80:
+        assert negative > 0.9  # at r < 1 it becomes certain, where the norm is still small
 
 
 @given(SEEDS, st.integers(2, 6), st.floats(1.1, 4))
@@ -927,6 +991,11 @@ def test_steps_of_the_proofs_for_small_weights():
             apart = (s.square() - t.square())[: n - m].abs()
             assert float(apart.max()) <= 2 * m * c * (1 + n) + ROUNDING
             assert float((s - t)[: n - m].abs().max()) ** 2 <= 2 * m * c * (1 + n) + ROUNDING
+            assert float((s - t).square().sum()) <= m * (c * c * n + 2 * c + 1) + ROUNDING
+            least = float(t[n - m - 1]) ** 2 + ROUNDING
+            under = (1 - c * n) ** 2 - 2 * m * c * (1 + n)
+            assert least >= under >= 1 - 2 * c * (n * n + n) - ROUNDING
+            assert under >= 1 - 2 * c * n * (1 + 2 * m) - ROUNDING
             A = M.mT @ M
             size = torch.where(eye(n) > 0, 3 * c + 1, 3 * c)
             assert bool((A.abs() <= size + ROUNDING).all())
