@@ -142,8 +142,8 @@ class SoftRankAnyScale(OfModels):
 class Regularity(OfModels):
     """The regularity of a normalised representation never exceeds one.
 
-    Printed as a property of a limit law for small `gamma`; Cauchy and Schwarz give it for every
-    `M = HᵀH/n` with unit diagonal: `(M²)ᵢᵢ² ≤ Mᵢᵢ (M³)ᵢᵢ`.
+    Printed as below one, of a limit law for small `gamma`; Cauchy and Schwarz give one at most for
+    every `M = HᵀH/n` with unit diagonal: `(M²)ᵢᵢ² ≤ Mᵢᵢ (M³)ᵢᵢ`.
     """
 
     name: ClassVar[str] = "regularity"

@@ -63,19 +63,32 @@ def test_a_correlation_may_be_one_and_is_nothing_of_the_kind_before_normalisatio
 @pytest.mark.parametrize("tau", [1e-300, 0.5, 1.0, 7.0])
 def test_a_soft_rank_is_at_most_the_rank_where_its_threshold_is_above_zero(tau):
     """At zero every direction would count, those that are not there too."""
-    s = Spectrum(torch.tensor([3.0, 1.0, 0.0, 0.0], dtype=torch.float64), (4, 4), "exact")
-    assert soft_rank(s, tau).value <= matrix_rank(s).value == 2
+    for sigma in itertools.product((3.0, 1.0, 1e-3, 0.0), repeat=4):
+        found = torch.tensor(sorted(sigma, reverse=True), dtype=torch.float64)
+        s = Spectrum(found, (4, 4), "exact")
+        rank = sum(x > 0 for x in sigma)
+        counted = sum(x * x / 4 >= tau for x in sigma)
+        assert soft_rank(s, tau).value == counted <= rank == matrix_rank(s).value
     with pytest.raises(ValueError, match="every direction counts"):
         soft_rank(s, 0.0)
 
 
+def test_a_soft_rank_may_exceed_a_numerical_rank():
+    """Where its threshold is below what the other one takes for zero."""
+    s = Spectrum(torch.tensor([1.0, 1e-9, 0.0, 0.0], dtype=torch.float64), (4, 4), "exact")
+    assert soft_rank(s, 1e-20).value == 2 > matrix_rank(s).value == 1
+
+
 def test_whitening_in_the_place_of_normalisation_keeps_all_directions_that_there_are():
-    H = gaussian(5, 9, seed=3)
-    lam, U = torch.linalg.eigh(moments(H))
-    white = (U / lam.sqrt()) @ U.mT @ H
-    assert torch.allclose(moments(white), torch.eye(5, dtype=torch.float64), atol=1e-12)
-    scaled = torch.linalg.eigvalsh(moments(normalised(H)))
-    assert scaled.max() / scaled.min() > 2  # normalisation alone leaves them as unequal as this
+    """At every layer; normalisation alone leaves them unequal, and ever more so."""
+    white = plain = gaussian(5, 9, seed=3)
+    for layer, W in enumerate(gaussian(40, 5, 5, seed=4)):
+        white, plain = (H + 0.5 * W @ H for H in (white, plain)) if layer else (white, plain)
+        lam, U = torch.linalg.eigh(moments(white))
+        white, plain = (U / lam.sqrt()) @ U.mT @ white, normalised(plain)
+        assert torch.allclose(moments(white), torch.eye(5, dtype=torch.float64), atol=1e-9)
+        scaled = torch.linalg.eigvalsh(moments(plain))
+        assert scaled.min() < scaled.max() / (2 if layer < 20 else 1000)
 
 
 # ------------------------------------------------------------------------------
@@ -259,6 +272,39 @@ def test_inputs_need_no_more_rank_than_survives():
     assert found[4].high < 0.95 * found[16].low
 
 
+LAWS = {
+    "mean 0": lambda W: W,
+    "mean 0.1": lambda W: W + 0.1,
+    "mean 0.5": lambda W: W + 0.5,
+    "2 and -1/2": lambda W: torch.where(torch.special.ndtr(W) < 0.2, 2.0, -0.5).double(),
+    "[0, 2√3]": lambda W: math.sqrt(12) * torch.special.ndtr(W),
+    "orthogonal": lambda W: torch.linalg.qr(W)[0],
+}
+
+
+@pytest.mark.parametrize(
+    ("law", "low", "high"),
+    [
+        ("mean 0", 3.1, 3.5),
+        ("mean 0.1", 3.1, 3.5),
+        ("2 and -1/2", 3.1, 3.5),
+        ("orthogonal", 12, 16),
+        ("mean 0.5", 1, 1.2),
+        ("[0, 2√3]", 1, 1.001),
+    ],
+)
+def test_weights_need_neither_symmetry_nor_a_mean_of_zero(law, low, high):
+    """The mean of r at width 16; a mean of the size of the spread does make all rows alike."""
+    g, found = torch.Generator().manual_seed(0), []
+    H = torch.randn(16, 16, 16, generator=g, dtype=torch.float64)
+    for layer in range(300):
+        W = LAWS[law](torch.randn(16, 16, 16, generator=g, dtype=torch.float64))
+        H = normalised(W @ H)
+        if layer >= 100:
+            found.append(16**2 / moments(H).square().sum((1, 2)))
+    assert low <= float(torch.stack(found).mean()) <= high
+
+
 def falling(length, most):
     """Every sequence of integers from `most` down to 0 that never rises."""
     every = itertools.combinations_with_replacement(range(most, -1, -1), length)
@@ -417,6 +463,35 @@ def test_regularity_is_one_for_equal_eigenvalues_or_unequal_rows():
     assert alpha(equal_rows(lam)) == pytest.approx(float(1 - short))
     assert torch.linalg.eigvalsh(BLOCKS).tolist() == pytest.approx([0, 1, 2])
     assert alpha(BLOCKS) == 1
+
+
+PLANE = 1.5 * (torch.eye(3, dtype=torch.float64) - 1 / 3)  # of rank two, with ones on the diagonal
+
+
+def test_regularity_is_one_for_blocks_that_are_multiples_of_projections():
+    """Each with one eigenvalue that is not zero; where two are it falls short."""
+    assert torch.linalg.eigvalsh(PLANE).tolist() == pytest.approx([0, 1.5, 1.5])
+    equal = torch.block_diag(PLANE, torch.ones(2, 2), torch.eye(2)).double()
+    for M in (PLANE, equal):
+        assert torch.allclose(M.diagonal(), torch.ones(len(M), dtype=torch.float64))
+        assert alpha(M) == pytest.approx(1, abs=1e-14)
+    for a, b, c in itertools.product((-0.5, -0.2, 0.0, 0.3, 0.5), repeat=3):
+        M = torch.tensor([[1.0, a, b], [a, 1.0, c], [b, c, 1.0]], dtype=torch.float64)
+        # of one block with eigenvalues 1.5, 1.5 and 0, or of blocks of one row each
+        signs = abs(a * b * c) == 0.125 and a * b * c < 0
+        assert (alpha(M) > 1 - 1e-12) is (signs or a == b == c == 0)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 1.0, math.inf])
+def test_one_layer_makes_the_regularity_fall_short_of_one_unless_the_rank_is_one(gamma):
+    """Of weights with a density: the equality is that of polynomials in them, and no identity."""
+    W = gaussian(200, 3, 3, seed=2)
+    for M in (torch.eye(3, dtype=torch.float64), PLANE):
+        after = [alpha(A) for A in moments(next_state(root(M), W, gamma))]
+        assert max(after) < 1 - 1e-9
+    line = torch.tensor([[1.0], [-1.0], [1.0]], dtype=torch.float64)
+    after = [alpha(A) for A in moments(next_state(line, W, gamma))]
+    assert min(after) == pytest.approx(1, abs=1e-12)
 
 
 @pytest.mark.parametrize("d", [2, 3, 4])
