@@ -356,7 +356,10 @@ ROUTES = {
     "theory.daneshmand2020.layer_growth": test_layer_growth,
 }
 WITHOUT = {
-    **dict.fromkeys([f"models.networks.{n}" for n in ("build", "mlp", "resnet", "vgg")], "nets"),
+    **dict.fromkeys(
+        [f"models.networks.{n}" for n in ("build", "mlp", "resnet", "resnet50", "vgg", "vgg19")],
+        "nets",
+    ),
     "theory.random_chains.random_numbers": "a source of numbers",
     "theory.random_chains.BatchNormChain": "its averages are those of `time_average`",
     "linalg.random_matrix.RandomSigns": "its alarms: tests/linalg/random_matrix/test_noise.py",

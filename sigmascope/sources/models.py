@@ -70,8 +70,9 @@ def open_model(
 ) -> Model:
     """A model by name, from Python code, or from a folder.
 
-    - `mlp?depth=32&width=128&norm=none`, `vgg?...`, `resnet?...`: see `networks.build`. The shape
-      of the inputs and the number of outputs (10 where there are no targets) are those of `data`.
+    - `mlp?depth=32&width=128&norm=none`, `vgg?...`, `vgg19?...`, `resnet?...`, `resnet50?...`: see
+      `networks.build`. The shape of the inputs and the number of outputs (10 where there are no
+      targets) are those of `data`.
     - `file.py:factory`, `package.module:factory`: a module, or whatever returns one when called
       without arguments.
     - a folder with a Hugging Face `config.json`.

@@ -1,6 +1,14 @@
 """Reference networks of the four papers."""
 
-from sigmascope.models.networks.convolutional import VGG, ResidualBlock, ResNet, resnet, vgg
+from sigmascope.models.networks.convolutional import (
+    VGG,
+    ResidualBlock,
+    ResNet,
+    resnet,
+    resnet50,
+    vgg,
+    vgg19,
+)
 from sigmascope.models.networks.layers import (
     Abs,
     Activation,
@@ -31,5 +39,7 @@ __all__ = [
     "mlp",
     "options",
     "resnet",
+    "resnet50",
     "vgg",
+    "vgg19",
 ]

@@ -26,36 +26,53 @@ from sigmascope.models.networks.refusals import require_counts, require_image, r
 
 
 class ResidualBlock(nn.Module):
-    """Two convolutions beside a skip connection, then the activation.
+    """Two convolutions, or three, beside a skip connection, then the activation.
 
     Where the block halves the image and doubles the channels, the skip connection takes every
-    second pixel and pads with zero channels, so that it has no parameters.
+    second pixel and pads with zero channels, so that it has no parameters; unless a `shortcut` is
+    given, which is then what skips.
 
     Source:
-        He et al. 2016a, Fig. 2 and Sec. 3.3, option A.
+        He et al. 2016a, Fig. 2, Fig. 5 and Sec. 3.3, options A and B.
     """
 
     def __init__(
-        self, *, first: Block, second: Block, activation: nn.Module | None, residual: float = 1.0
+        self,
+        *,
+        first: Block,
+        second: Block,
+        third: Block | None = None,
+        shortcut: Block | None = None,
+        activation: nn.Module | None,
+        residual: float = 1.0,
     ) -> None:
         super().__init__()
         self.residual = residual
         self.first = first
         self.second = second
+        if third is not None:
+            self.third = third
+        if shortcut is not None:
+            self.shortcut = shortcut
         self.activation = activation
+        self._has_third, self._has_shortcut = third is not None, shortcut is not None
 
     def forward(self, input: Tensor) -> Tensor:
-        """`activation(residual * skip(x) + second(first(x)))`."""
+        """`activation(residual * skip(x) + second(first(x)))`, or with a third after the second."""
         branch = self.second(self.first(input))
-        stride = -(-input.shape[2] // branch.shape[2])
-        skip = input[:, :, ::stride, ::stride]
-        skip = F.pad(skip, (0, 0, 0, 0, 0, branch.shape[1] - skip.shape[1]))
+        branch = self.third(branch) if self._has_third else branch
+        if self._has_shortcut:
+            skip = self.shortcut(input)
+        else:
+            stride = -(-input.shape[2] // branch.shape[2])
+            skip = input[:, :, ::stride, ::stride]
+            skip = F.pad(skip, (0, 0, 0, 0, 0, branch.shape[1] - skip.shape[1]))
         output = self.residual * skip + branch
         return output if self.activation is None else self.activation(output)
 
 
 class ResNet(nn.Module):
-    """A stem, three stages of residual blocks, a global average and a readout."""
+    """A stem, stages of residual blocks, a global average and a readout."""
 
     def __init__(self, *, stem: Block, stages: list[nn.Sequential], readout: nn.Linear) -> None:
         super().__init__()
@@ -135,24 +152,113 @@ def resnet(
     return ResNet(stem=stem, stages=stages, readout=readout)
 
 
+def resnet50(
+    *,
+    inputs: tuple[int, ...],
+    outputs: int,
+    width: int = 64,
+    activation: Activation = "relu",
+    norm: Norm = "batch",
+    init: Init = "he",
+    eps: float = 1e-5,
+    residual: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> ResNet:
+    """ResNet-50 for images of 32 x 32 pixels: bottlenecks in stages of 3, 4, 6 and 3.
+
+    The stem is one 3 x 3 convolution of stride 1, and no pooling follows it, where the form for
+    ImageNet has 7 x 7, stride 2 and a max-pool. At width 64, of 3 channels and 10 classes, it has
+    23 520 842 parameters.
+
+    Args:
+        inputs: `(channels, height, width)` of one image, 4 x 4 pixels or more.
+        outputs: Outputs of the readout.
+        width: Of the first stage's bottlenecks, which write four times as many channels; it
+            doubles with each stage.
+        activation: After each norm but the last of a block, and after each sum.
+        norm: After each convolution; `"layer"` is over channels and positions together.
+        init: How the weights are drawn, see `layers.draw`.
+        eps: Of the norm.
+        residual: Strength of the skip connections, projections included.
+        generator: Source of the weights; torch's global one when there is none.
+
+    Returns:
+        The network, in train mode, with modules `stem.conv`, `stages.0.0.first.conv`,
+        `stages.0.0.shortcut.conv`, ..., `readout`. Convolutions have a bias where no norm follows.
+
+    Raises:
+        Refusal: If the inputs are not images, a count is too small or an option is unknown.
+
+    Source:
+        He et al. 2016a, Table 1 and Sec. 3.3, option B, with the stride in the 3 x 3 convolution
+        as in torchvision; the stem for CIFAR-10 as in pytorch-cifar (Liu 2017).
+    """
+    channels, _, _ = require_image(inputs)
+    require_counts(outputs=outputs, width=width)
+    require_options(activation=activation, norm=norm, init=init, eps=eps)
+    if not math.isfinite(residual):
+        raise Refusal(f"`residual` must be a finite number, got {residual}.")
+
+    def block(fan_in: int, fan_out: int, size: int, stride: int = 1, *, active: bool) -> Block:
+        conv = convolution(
+            fan_in, fan_out, size=size, stride=stride, init=init, bias=norm == "none",
+            generator=generator,
+        )  # fmt: skip
+        return Block(
+            ("conv", conv),
+            ("norm", norm_layer(norm, fan_out, eps=eps, images=True)),
+            ("activation", activation_layer(activation) if active else None),
+        )
+
+    def bottleneck(fan_in: int, narrow: int, stride: int) -> ResidualBlock:
+        return ResidualBlock(
+            first=block(fan_in, narrow, 1, active=True),
+            second=block(narrow, narrow, 3, stride, active=True),
+            third=block(narrow, 4 * narrow, 1, active=False),
+            shortcut=None
+            if (fan_in, stride) == (4 * narrow, 1)
+            else block(fan_in, 4 * narrow, 1, stride, active=False),
+            activation=activation_layer(activation),
+            residual=residual,
+        )
+
+    stem, stages, before = block(channels, width, 3, active=True), [], width
+    for number, count in enumerate((3, 4, 6, 3)):
+        narrow, stride = width * 2**number, 2 if number else 1
+        blocks = [bottleneck(before, narrow, stride)]
+        blocks += [bottleneck(4 * narrow, narrow, 1) for _ in range(count - 1)]
+        stages.append(nn.Sequential(*blocks))
+        before = 4 * narrow
+    readout = linear(before, outputs, init=init, bias=True, generator=generator)
+    return ResNet(stem=stem, stages=stages, readout=readout)
+
+
 # ------------------------------------------------------------------------------
 # Plain convolutional networks.
 
 
 class VGG(nn.Module):
-    """Stages of convolutions with pooling between them, a global average and a readout."""
+    """Stages of convolutions with pooling between them, a global average and a readout.
 
-    def __init__(self, *, stages: list[nn.Sequential], readout: nn.Linear) -> None:
+    Args:
+        pooled_last: Whether it is pooled after the last stage, too.
+    """
+
+    def __init__(
+        self, *, stages: list[nn.Sequential], readout: nn.Linear, pooled_last: bool = False
+    ) -> None:
         super().__init__()
         self.stages = nn.ModuleList(stages)
         self.pool = nn.MaxPool2d(2)
         self.readout = readout
+        self._pooled_last = pooled_last
 
     def forward(self, input: Tensor) -> Tensor:
         """Outputs `[n, outputs]` of images `[n, channels, height, width]`."""
         x = input
         for number, stage in enumerate(self.stages):
             x = stage(x if number == 0 else self.pool(x))
+        x = self.pool(x) if self._pooled_last else x
         return self.readout(x.mean((2, 3)))
 
 
@@ -196,19 +302,95 @@ def vgg(
     require_counts(outputs=outputs, width=width)
     require_counts(least=3, depth=depth)
     require_options(activation=activation, norm=norm, init=init, eps=eps)
-
-    def block(fan_in: int, fan_out: int) -> Block:
-        conv = convolution(fan_in, fan_out, init=init, bias=norm == "none", generator=generator)
-        return Block(
-            ("conv", conv),
-            ("norm", norm_layer(norm, fan_out, eps=eps, images=True)),
-            ("activation", activation_layer(activation)),
-        )
-
+    drawn = partial(_stage, activation=activation, norm=norm, init=init, eps=eps, g=generator)
     stages = []
     for stage, out in enumerate((width, 2 * width, 4 * width)):
-        count = depth // 3 + (stage < depth % 3)
-        stages.append(nn.Sequential(*(block(out if i else channels, out) for i in range(count))))
+        stages.append(drawn(channels, out, depth // 3 + (stage < depth % 3)))
         channels = out
     readout = linear(channels, outputs, init=init, bias=True, generator=generator)
     return VGG(stages=stages, readout=readout)
+
+
+def vgg19(
+    *,
+    inputs: tuple[int, ...],
+    outputs: int,
+    width: int = 64,
+    activation: Activation = "relu",
+    norm: Norm = "none",
+    init: Init = "he",
+    eps: float = 1e-5,
+    generator: torch.Generator | None = None,
+) -> VGG:
+    """VGG19 for images of 32 x 32 pixels: its sixteen convolutions, five poolings, one readout.
+
+    The poolings leave one pixel of 32 x 32, which a single linear layer reads in the place of
+    ImageNet's three. At width 64, of 3 channels and 10 classes, it has 20 029 514 parameters
+    without a norm, and 20 035 018 with one, whose convolutions have no bias.
+
+    Args:
+        inputs: `(channels, height, width)` of one image, 32 x 32 pixels or more.
+        outputs: Outputs of the readout.
+        width: Channels of the first stage; the others have 2, 4, 8 and 8 times as many.
+        activation: After the norm.
+        norm: After the convolution; `"layer"` is over channels and positions together.
+        init: How the weights are drawn, see `layers.draw`.
+        eps: Of the norm.
+        generator: Source of the weights; torch's global one when there is none.
+
+    Returns:
+        The network, in train mode, with modules `stages.0.0.conv`, ..., `readout`. Convolutions
+        have a bias where no norm follows.
+
+    Raises:
+        Refusal: If the inputs are not such images, a count is too small or an option is unknown.
+
+    Source:
+        Simonyan & Zisserman 2015, Table 1, column E; the readout for CIFAR-10 as in pytorch-cifar
+        (Liu 2017), which keeps the biases before its norm.
+    """
+    channels, height, side = require_image(inputs)
+    if min(height, side) < 32:
+        raise Refusal(
+            f"`inputs` must be images of 32 x 32 pixels or more, got {height} x {side}: VGG19 "
+            "halves the image five times. For smaller images use `vgg`."
+        )
+    require_counts(outputs=outputs, width=width)
+    require_options(activation=activation, norm=norm, init=init, eps=eps)
+    drawn = partial(_stage, activation=activation, norm=norm, init=init, eps=eps, g=generator)
+    stages = []
+    for count, times in ((2, 1), (2, 2), (4, 4), (4, 8), (4, 8)):
+        stages.append(drawn(channels, times * width, count))
+        channels = times * width
+    readout = linear(channels, outputs, init=init, bias=True, generator=generator)
+    return VGG(stages=stages, readout=readout, pooled_last=True)
+
+
+def _stage(
+    fan_in: int,
+    fan_out: int,
+    count: int,
+    *,
+    activation: Activation,
+    norm: Norm,
+    init: Init,
+    eps: float,
+    g: torch.Generator | None,
+) -> nn.Sequential:
+    """3 x 3 convolutions in a row, each with its norm and activation."""
+    return nn.Sequential(
+        *(
+            Block(
+                (
+                    "conv",
+                    convolution(
+                        fan_out if i else fan_in, fan_out, init=init, bias=norm == "none",
+                        generator=g,
+                    ),
+                ),
+                ("norm", norm_layer(norm, fan_out, eps=eps, images=True)),
+                ("activation", activation_layer(activation)),
+            )
+            for i in range(count)
+        )
+    )  # fmt: skip

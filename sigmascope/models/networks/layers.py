@@ -76,11 +76,14 @@ def convolution(
     *,
     init: Init,
     bias: bool,
+    size: int = 3,
     stride: int = 1,
     generator: torch.Generator | None,
 ) -> nn.Conv2d:
-    """A 3 x 3 convolution that keeps the size of the image (up to its stride)."""
-    layer = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=bias, device="meta")
+    """A convolution of odd size that keeps the size of the image (up to its stride)."""
+    layer = nn.Conv2d(
+        inputs, outputs, size, stride=stride, padding=size // 2, bias=bias, device="meta"
+    )
     _give_room(layer)
     draw(layer.weight, layer.bias, init=init, generator=generator)
     return layer

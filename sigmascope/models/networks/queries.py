@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from sigmascope.core.guard import Refusal, nearest
-from sigmascope.models.networks.convolutional import resnet, vgg
+from sigmascope.models.networks.convolutional import resnet, resnet50, vgg, vgg19
 from sigmascope.models.networks.mlps import mlp
 
-NETWORKS: tuple[Callable[..., nn.Module], ...] = (mlp, vgg, resnet)
+NETWORKS: tuple[Callable[..., nn.Module], ...] = (mlp, vgg, vgg19, resnet, resnet50)
 
 
 def build(

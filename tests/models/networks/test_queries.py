@@ -23,8 +23,8 @@ def test_a_query_is_the_call_it_describes():
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_a_bare_name_takes_every_default(network):
-    built = build(network.__name__, inputs=(1, 8, 8), outputs=3, generator=generator())
-    assert repr(built) == repr(network(inputs=(1, 8, 8), outputs=3))
+    built = build(network.__name__, inputs=(1, 32, 32), outputs=3, generator=generator())
+    assert repr(built) == repr(network(inputs=(1, 32, 32), outputs=3))
 
 
 def test_none_is_a_value_where_the_signature_allows_it():
@@ -42,7 +42,10 @@ def test_options_come_from_the_signature():
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ("mpl", "no network `mpl`; there are mlp, vgg, resnet. Did you mean `mlp`"),
+        (
+            "mpl",
+            "no network `mpl`; there are mlp, vgg, vgg19, resnet, resnet50. Did you mean `mlp`",
+        ),
         ("", "no network ``"),
         ("mlp?dept=3", "no option `dept`; it has depth, width.*Did you mean `depth`"),
         ("mlp?inputs=3", "no option `inputs`"),

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from sigmascope.models.networks import resnet
+from sigmascope.models.networks import resnet, resnet50
 
 
 def generator(seed=0):
@@ -66,3 +66,34 @@ def test_depth_counts_the_layers_with_a_weight(depth):
 def test_modules_are_named_by_stage_block_and_place():
     named = dict(resnet(inputs=(1, 8, 8), outputs=3).named_modules())
     assert {"stem.conv", "stages.2.2.second.norm", "stages.0.0.activation"} <= set(named)
+
+
+def test_resnet_50_has_the_parameters_that_are_known():
+    net = resnet50(inputs=(3, 32, 32), outputs=10)
+    assert sum(p.numel() for p in net.parameters()) == 23_520_842
+    # torchvision's has 25 557 032: a stem of 7 x 7, and 1000 classes
+    stem, readout = 64 * 3 * (7**2 - 3**2), 2048 * 990 + 990
+    assert 23_520_842 + stem + readout == 25_557_032
+    assert [len(stage) for stage in net.stages] == [3, 4, 6, 3]
+    assert sum("shortcut" not in n and p.ndim > 1 for n, p in net.named_parameters()) == 50
+
+
+def test_resnet_50_keeps_the_image_through_its_stem_and_halves_it_three_times():
+    net = resnet50(inputs=(3, 32, 32), outputs=10, width=2)
+    x = net.stem(images((3, 32, 32)))
+    sizes = [tuple(x.shape[1:])]
+    for stage in net.stages:
+        x = stage(x)
+        sizes.append(tuple(x.shape[1:]))
+    assert sizes == [(2, 32, 32), (8, 32, 32), (16, 16, 16), (32, 8, 8), (64, 4, 4)]
+
+
+def test_a_bottleneck_adds_its_projection_where_shapes_change_and_its_input_elsewhere():
+    net = resnet50(inputs=(3, 32, 32), outputs=10, width=2, generator=generator()).eval()
+    first, second = net.stages[1][0], net.stages[1][1]
+    x = torch.randn(2, 8, 32, 32, generator=generator(1))
+    z = torch.relu(first.third(first.second(first.first(x))) + first.shortcut(x))
+    torch.testing.assert_close(first(x), z)
+    assert not hasattr(second, "shortcut")
+    expected = torch.relu(second.third(second.second(second.first(z))) + z)
+    torch.testing.assert_close(second(z), expected)
