@@ -27,6 +27,7 @@ from sigmascope.diagnosis.scripts import rules as script_rules
 from sigmascope.report.explanations import WORDS
 from sigmascope.theory.le2022.conservation import broken
 from sigmascope.theory.statements import PAPERS, STATEMENTS, STATES, Statement
+from sigmascope_experiments.costs import steps_of
 
 HERE = Path(__file__).parent
 INSIDE = ("cli", "integrations", "__main__")  # which nobody imports from
@@ -431,9 +432,10 @@ found, and its picture, drawn from kept rows when this page was built. A claim *
 was *not tested* at that size. The statements are ours, of what each figure says;
 [Figures](reproduce.md) tells how claims about trained networks are judged.
 
-Each is shown at the size that [Figures](reproduce.md) states: that of the paper for averages of
-chains, and smaller than the paper's for trained networks. `--quick` is a run of seconds, which
-leaves most claims about trained networks open.
+Each is shown at a size for two cores: that of the paper for averages of chains, and smaller than
+the paper's for trained networks. Where rows at the paper's size (`--full`) are kept, they stand
+beside; where none are, it is said what would make them. `--quick` is a run of seconds, which leaves
+most claims about trained networks open.
 """
 VERDICTS = {True: "holds", False: "**FAILS**", None: "not tested"}
 COUNTED = {True: "hold", False: "**FAIL**", None: "not tested"}
@@ -455,37 +457,68 @@ def gallery() -> str:
     index = ["| figure | shows | claims |", "|---|---|---|"]
     sections: list[str] = []
     for figure in sigmascope_experiments.FIGURES:
-        found, claims = kept.kept(figure), kept.claims(figure)
+        claims = kept.claims(figure)
         verdicts = [c.holds for c in claims]
         counts = ", ".join(
             f"{verdicts.count(v)} {words}" for v, words in COUNTED.items() if v in verdicts
         )
         anchor = figure.name.replace("/", "-")
         index.append(f"| [{figure.name}](#{anchor}) | {_cell(figure.says)} | {counts} |")
-        sections.append(_shown(figure, claims, found["versions"]))
+        sections.append(_shown(figure, kept))
     return "\n".join((NOTE, GALLERY, *index, "", *sections, GALLERY_NEXT))
 
 
-def _shown(figure: Any, claims: tuple[Any, ...], versions: Mapping[str, str]) -> str:
-    needs = " --folder data" if _reads_data(figure) else ""
-    made = ", ".join(f"{name} {version}" for name, version in versions.items())
-    rows = [f"| {_cell(c.says)} | {_cell(c.found)} | {VERDICTS[c.holds]} |" for c in claims]
+def _shown(figure: Any, kept: Any) -> str:
+    needs = " --folder data" if _reads_data(figure.usual) else ""
+    larger = kept.kept(figure, full=True)
+    sizes = [{c.says: c for c in kept.claims(figure, full=full)} for full in (False, True)]
+    heads = ["it should show", "found", ""] + ["found at the paper's size", ""] * bool(larger)
+    rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for says in dict.fromkeys(says for claims in sizes for says in claims):
+        cells = [_cell(says)]
+        for claims in sizes[: 1 + bool(larger)]:
+            claim = claims.get(says)
+            cells += [_cell(claim.found), VERDICTS[claim.holds]] if claim else ["", ""]
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(
         (
             f"({figure.name.replace('/', '-')})=",
             f"## {figure.name}\n\n{figure.says}\n",
             f"```{{kept}} {figure.name}\n```\n",
-            "| it should show | found | |\n|---|---|---|",
             *rows,
             f"\n```\nsigmascope reproduce {figure.name}{needs}\n```\n",
-            f"About {figure.minutes:g} minutes on two cores; shown as {made} computed it.\n",
+            f"About {figure.minutes:g} minutes on two cores; shown as "
+            f"{_made(kept.kept(figure))} computed it.\n",
+            _at_the_papers_size(figure, larger),
         )
     )
 
 
-def _reads_data(figure: Any) -> bool:
-    words = f"{figure.says} {json.dumps(dict(figure.full))}".lower()
-    return any(name in words for name in ("fashion", "cifar"))
+def _at_the_papers_size(figure: Any, larger: Mapping[str, Any]) -> str:
+    """What the paper states, and how rows of its size were made, or would be."""
+    words = f"The paper's size: {_escaped(figure.stated)}\n"
+    if figure.full is None:
+        return words
+    options = " --folder data" if _reads_data(figure.full) else ""
+    options += " --full" + " --device cuda" * (figure.on_device and not larger)
+    tasks = figure.tasks(figure.full)
+    steps = sum(steps_of(task) for task in tasks)
+    cost = f"{len(tasks)} row{'s' * (len(tasks) > 1)}, {steps:,} steps of training"
+    if larger:
+        end = f"Beside it, as {_made(larger)} computed it: {cost}."
+    elif figure.on_device:
+        end = f"No such rows are kept yet: {cost}, for one GPU. How long is said at the start."
+    else:
+        end = f"No such rows are kept yet: {cost}, for two cores."
+    return f"{words}\n```\nsigmascope reproduce {figure.name}{options}\n```\n\n{end}\n"
+
+
+def _made(found: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+
+
+def _reads_data(config: Any) -> bool:
+    return config.get("data") in ("fashion-mnist", "cifar10")
 
 
 def _cell(text: str) -> str:

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -64,23 +63,29 @@ class Figure:
     Attributes:
         name: `paper/figure`, as on the command line.
         says: What it shows, in one sentence; where the paper spent more, what is reduced.
-        minutes: About how long it takes at full size on 2 cores.
-        full: Sizes, as plain JSON.
+        minutes: About how long it takes at its usual size on 2 cores.
+        usual: Sizes for two cores, as plain JSON.
         quick: The same for a run of seconds.
         tasks: The rows to compute, from the sizes.
-        row: One row; its random numbers depend on the task alone. The last argument is the folder
-            of the data, if one was named.
+        row: One row; its random numbers depend on the task alone. After the task it is given the
+            folder of the data, if one was named, and with `on_device` a `device`.
         plot: Draws the rows on an empty matplotlib figure.
         claims: What the rows should show; those that the sizes cannot decide say so. One at least
             is decided at any size.
+        stated: What the paper states of its sizes, and what was chosen where it states nothing.
+        full: The paper's sizes, where the usual ones are smaller.
+        on_device: Whether its networks can be trained elsewhere than on the CPU.
     """
 
     name: str
     says: str
     minutes: float
-    full: Config
+    usual: Config
     quick: Config
     tasks: Callable[[Config], list[Task]]
-    row: Callable[[Task, Path | None], Row]
+    row: Callable[..., Row]
     plot: Callable[[list[Row], Any], None]
     claims: Callable[[list[Row], Config], Iterator[Claim]]
+    stated: str
+    full: Config | None = None
+    on_device: bool = False

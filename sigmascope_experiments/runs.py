@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ import torch
 from sigmascope import __version__
 from sigmascope.core.guard import Mark, Refusal, RowFile, replacing, require_target, write_text
 from sigmascope.integrations.processes import WorkerProcesses
+from sigmascope_experiments.costs import cost_of
 from sigmascope_experiments.figures import Claim, Figure, Row, Task
 
 ROWS, PICTURE, CLAIMS = "rows.jsonl", "figure.png", "claims.json"
@@ -56,29 +57,45 @@ def reproduce(
     out: Path,
     *,
     quick: bool = False,
+    full: bool = False,
     workers: int = 1,
     data: Path | None = None,
+    device: str = "cpu",
     progress: Callable[[str, int, int], None] | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Result:
     """Compute the rows that are not there yet, plot them, and check what they show.
 
-    Rows are appended to `rows.jsonl` as they come; a run that was cut goes on where it was.
+    Rows are appended to `rows.jsonl` as they come; a run that was cut goes on where it was, on
+    whatever device: a row starts from the same weights on each, and says on which it was computed.
 
     Args:
         figure: One of `FIGURES`.
         out: A folder for this figure alone; made if need be.
         quick: The small sizes.
+        full: Those of the paper; the usual ones where they are the paper's.
         workers: Processes, each with one thread.
         data: Folder of Fashion-MNIST and CIFAR-10.
+        device: Where networks are trained, of figures that are `on_device`; the CPU for others.
         progress: Called with a word, the rows done and the rows in all.
+        tell: Is told, at the paper's sizes, what the rows will cost, before the first is computed.
 
     Raises:
         Refusal: If the folder holds rows of another configuration.
     """
-    config = json.loads(json.dumps(dict(figure.quick if quick else figure.full)))
+    if quick and full:
+        raise Refusal("`quick` and `full` are two sizes, got both: take one.")
+    at = torch.device(device if figure.on_device else "cpu")
+    chosen = figure.quick if quick else figure.full if full and figure.full else figure.usual
+    config = json.loads(json.dumps(dict(chosen)))
+    compute = partial(_row, figure.row, data, at if figure.on_device else None, _name_of(at))
     _made(out)
     with RowFile(out / ROWS, kind="figure", recipe={"figure": figure.name, **config}) as kept:
-        rows = _completed(figure, figure.tasks(config), kept, workers, data, progress)
+        known = {_key(r["task"]) for r in kept.rows}
+        todo = [t for t in figure.tasks(config) if _key(t) not in known]
+        if tell and todo and chosen is figure.full:
+            tell(str(cost_of(todo, compute, at, _name_of(at))))
+        rows = _completed(figure.name, figure.tasks(config), kept, workers, compute, progress)
     claims = tuple(figure.claims(rows, config))
     shown = [{"says": c.says, "found": c.found, "holds": c.holds} for c in claims]
     text = json.dumps(shown, indent=1, ensure_ascii=False) + "\n"
@@ -98,34 +115,38 @@ def _made(out: Path) -> None:
         require_target(out / name, mark=mark)
 
 
+def _name_of(device: torch.device) -> str:
+    if device.type != "cuda":
+        return str(device)
+    return f"{device} ({torch.cuda.get_device_name(device)})"
+
+
 def _completed(
-    figure: Figure,
+    name: str,
     tasks: list[Task],
     kept: RowFile,
     workers: int,
-    data: Path | None,
+    compute: Callable[[Task], Row],
     progress: Callable[[str, int, int], None] | None,
 ) -> list[Row]:
     """The rows of all tasks, those that are not there yet computed and kept as they come."""
     known = {_key(r["task"]): r for r in kept.rows}
     todo = [t for t in tasks if _key(t) not in known]
     tell = progress or (lambda *_: None)
-    tell(figure.name, len(tasks) - len(todo), len(tasks))
-    for done, row in enumerate(_computed(figure, todo, workers, data), start=1):
+    tell(name, len(tasks) - len(todo), len(tasks))
+    shared = map if workers == 1 or len(todo) < 2 else WorkerProcesses(workers)
+    for done, row in enumerate(shared(compute, todo), start=1):
         kept.add(row)
         known[_key(row["task"])] = row
-        tell(figure.name, len(tasks) - len(todo) + done, len(tasks))
+        tell(name, len(tasks) - len(todo) + done, len(tasks))
     return [known[_key(t)] for t in tasks]
 
 
-def _computed(figure: Figure, todo: list[Task], workers: int, data: Path | None) -> Iterator[Row]:
-    alone = workers == 1 or len(todo) < 2
-    shared = map if alone else WorkerProcesses(workers)
-    yield from shared(partial(_row, figure.row, data), todo)
-
-
-def _row(row: Callable[[Task, Path | None], Row], data: Path | None, task: Task) -> Row:
-    return {"task": task, **row(task, data), "versions": VERSIONS}
+def _row(
+    row: Callable[..., Row], data: Path | None, device: torch.device | None, name: str, task: Task
+) -> Row:
+    found = row(task, data) if device is None else row(task, data, device=device)
+    return {"task": task, **found, "versions": {**VERSIONS, "device": name}}
 
 
 def _key(task: Task) -> str:

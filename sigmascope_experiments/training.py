@@ -1,5 +1,6 @@
 """One network trained with plain SGD, as a row of a figure."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,29 +25,41 @@ class Split:
     x_test: Tensor
     y_test: Tensor
 
+    def to(self, device: torch.device) -> "Split":
+        """The same on a device."""
+        return Split(*(t.to(device) for t in (self.x, self.y, self.x_test, self.y_test)))
 
-def trained(task: Task, folder: Path | None) -> Row:
+
+CPU = torch.device("cpu")
+
+
+def trained(task: Task, folder: Path | None, *, device: torch.device = CPU) -> Row:
     """Build, treat, measure and train the network of a task.
 
     Args:
         task: `data`, `samples`, `network` (a query), `treatment` (`none`, `rescale`, `pretrain` or
             `pretrain-N` with N steps), `rate`, `seed`, `epochs`, `batch`; and, if need be,
-            `follow` (measure after each epoch too), `noise` (random inputs) and `times` (a factor
-            of the rate).
+            `follow` (measure after each epoch too), `noise` (random inputs: normal, or
+            `uniform`), `times` (a factor of the rate) and `test` (images of the test split).
         folder: Where Fashion-MNIST and CIFAR-10 lie.
+        device: Where it is trained. What it starts from is drawn, and pre-trained, on the CPU.
 
     Returns:
         Rank and participation ratio of the last representation at the start and after each epoch,
         mean |cos| of last-layer gradients, loss and accuracy of each epoch, and on other samples.
     """
-    data = split(task["data"], task["samples"], folder)
+    data = split(task["data"], task["samples"], folder, test=task.get("test"))
     if task.get("noise"):  # inputs that have nothing to do with their labels
-        data = replace(data, x=torch.randn(data.x.shape, generator=generator_of(task)))
+        g, spread = generator_of(task), math.sqrt(12)  # of unit variance
+        drawn = torch.rand if task["noise"] == "uniform" else torch.randn
+        x = drawn(data.x.shape, generator=g)
+        data = replace(data, x=(x - 0.5) * spread if task["noise"] == "uniform" else x)
     seed = generator_of({"network": task["network"], "seed": task["seed"]})
     model = networks.build(
         task["network"], inputs=tuple(data.x.shape[1:]), outputs=10, generator=seed
     )
-    model = treated(model, task.get("treatment", "none"), data)
+    model = treated(model, task.get("treatment", "none"), data).to(device)
+    data = data.to(device)
     first = readings(model, data)
     curves: list[dict[str, float]] = []
     optimizer = torch.optim.SGD(model.parameters(), lr=task["rate"] * task.get("times", 1))
@@ -64,17 +77,32 @@ def trained(task: Task, folder: Path | None) -> Row:
     return {"start": first, "curves": curves, "final": final}
 
 
-def split(name: str, samples: int, folder: Path | None) -> Split:
-    """`samples` to train on and a quarter as many to test on, centred, of unit spread."""
-    loaded = sources.open_data(name, samples=samples + samples // 4, folder=folder)
-    assert isinstance(loaded.inputs, Tensor)
-    assert loaded.targets is not None
-    x, y = loaded.inputs.float(), loaded.targets
+def split(name: str, samples: int, folder: Path | None, *, test: int | None = None) -> Split:
+    """`samples` to train on, and others to test on, centred, of unit spread.
+
+    Args:
+        name: Of the data.
+        samples: To train on.
+        folder: Where they lie.
+        test: How many of the test split to test on; without, a quarter as many as are trained on,
+            of the same split.
+    """
+    x, y = _images(name, samples + (samples // 4 if test is None else 0), folder)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     x, y = x[order], y[order]
+    if test is not None:
+        tested = _images(f"{name}?split=test", test, folder)
+        x, y = torch.cat([x, tested[0]]), torch.cat([y, tested[1]])
     x = x - x[:samples].mean(0)
     x = x / x[:samples].std()
     return Split(x[:samples], y[:samples], x[samples:], y[samples:])
+
+
+def _images(name: str, count: int, folder: Path | None) -> tuple[Tensor, Tensor]:
+    loaded = sources.open_data(name, samples=count, folder=folder)
+    assert isinstance(loaded.inputs, Tensor)
+    assert loaded.targets is not None
+    return loaded.inputs.float(), loaded.targets
 
 
 def treated(model: nn.Module, treatment: str, data: Split) -> nn.Module:

@@ -49,8 +49,9 @@ DRAWN_ON_GPU = {k: v for k, v in DRAWN.items() if k != "dropout"} | {
 
 
 def run(script, *words, timeout=600):
-    """A script beside this one, in a process of its own."""
-    command = [sys.executable, str(HERE / script), *map(str, words)]
+    """A script beside this one, or lines of one, in a process of its own."""
+    written = ["-c", script] if "\n" in script else [str(HERE / script)]
+    command = [sys.executable, *written, *map(str, words)]
     paths = os.pathsep.join([str(HERE.parent), str(HERE), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PATH": PATH, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
@@ -127,6 +128,37 @@ def test_what_a_model_makes_lies_where_it_would(door):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_doors_give_the_same_on_a_gpu():
     assert differences("cuda", DRAWN_ON_GPU) == []
+
+
+ROWS = """
+import json, sys
+from pathlib import Path
+import torch, twin_device
+from sigmascope_experiments import FIGURES
+
+if sys.argv[1] != "cuda":
+    twin_device.start(Path(sys.argv[1]))
+there = torch.device("cuda" if sys.argv[1] == "cuda" else twin_device.NAME)
+for figure in FIGURES:
+    if figure.on_device:
+        task = figure.tasks(figure.quick)[-1]
+        task |= {k: v for k, v in (("samples", 48), ("epochs", 1)) if k in task}
+        rows = [figure.row(task, None, **where) for where in ({}, {"device": there})]
+        print(json.dumps([figure.name, json.loads(json.dumps(rows[0])) == rows[1], *rows]))
+"""
+
+
+@needs_compiler
+def test_rows_of_figures_are_the_same_on_a_second_device(twin):
+    rows = [json.loads(line) for line in run(ROWS, twin).splitlines()]
+    assert len(rows) == 14
+    assert [name for name, same, *_ in rows if not same] == []
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_rows_of_figures_start_from_the_same_on_a_gpu():
+    for _, _, here, there in map(json.loads, run(ROWS, "cuda").splitlines()):
+        assert there.get("start") == pytest.approx(here.get("start"), rel=1e-2)
 
 
 @pytest.mark.slow

@@ -1,16 +1,14 @@
 """`sigmascope reproduce`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from sigmascope.cli.options import Workers
+from sigmascope.cli.options import Device, Workers
 from sigmascope.cli.outputs import FOUND, HEALTHY, note, progress_bar, show
 
-if TYPE_CHECKING:
-    pass
-
+_DEVICE = "Where networks are trained: `cpu`, `cuda`, `cuda:1`, `mps`; `cpu` if not given."
 _OUTCOMES = {True: "holds", False: "FAILS", None: "NOT TESTED"}
 
 
@@ -19,16 +17,20 @@ def reproduce(
     /,
     *,
     quick: bool = False,
+    full: bool = False,
     everything: Annotated[bool, Parameter(name="--all")] = False,
     out: Path | None = None,
     folder: Path | None = None,
     workers: Workers = 1,
+    device: Annotated[Device, Parameter(help=_DEVICE)] = None,
 ) -> int:
     """Compute a figure of a paper again, draw it, and check what it should show.
 
     FIGURE is `paper/figure`; with no name, all of them are listed. Rows are kept as they come, so
-    that a run that was cut goes on where it was. Claims that a size cannot decide are listed as not
-    tested, with the reason. The exit code is 1 if a claim fails, or none could be tested.
+    that a run that was cut goes on where it was, on another device too. With `--full` networks and
+    training are of the paper's size, and what that costs is said before it starts. Claims that a
+    size cannot decide are listed as not tested, with the reason. The exit code is 1 if a claim
+    fails, or none could be tested.
 
     Examples:
         # which figures there are, and how long each takes
@@ -40,10 +42,12 @@ def reproduce(
     Args:
         figure: Which one.
         quick: At a size of seconds.
+        full: At the size of the paper.
         everything: Every figure, one after the other.
-        out: Where rows and plot go; `results/FIGURE` by default, with `-quick` if quick.
+        out: Where rows and plot go; `results/FIGURE` by default, with `-quick` or `-full` after it.
         folder: Where Fashion-MNIST and CIFAR-10 lie.
         workers: Processes to share the rows among.
+        device: Where networks are trained.
     """
     import sigmascope_experiments as experiments
 
@@ -51,7 +55,8 @@ def reproduce(
         listed = []
         for one in experiments.FIGURES:
             cost = f"about {one.minutes:g} min" if one.minutes >= 1 else "less than a minute"
-            listed.append(f"{one.name}  ({cost} on 2 cores)\n  {one.says}")
+            size = "" if one.full is None else "; the paper's size with --full"
+            listed.append(f"{one.name}  ({cost} on 2 cores{size})\n  {one.says}")
         show("\n\n".join(listed))
         return HEALTHY
     chosen = experiments.FIGURES
@@ -70,13 +75,27 @@ def reproduce(
         chosen = (by_name[figure],)
     failed = False
     for one in chosen:
-        place = Path(f"{one.name}-quick" if quick else one.name)
+        larger = full and one.full is not None
+        place = Path(one.name + ("-quick" if quick else "-full" if larger else ""))
         target = (out or Path("results")) / place if everything or out is None else out
+        if full and not larger:
+            note(f"{one.name}: the usual size is the one to take. {one.stated}")
+        if device not in (None, "cpu") and not one.on_device:
+            note(f"{one.name} is computed on cpu: its matrices are small.")
         with progress_bar() as progress:
             found = experiments.reproduce(
-                one, target, quick=quick, workers=workers, data=folder, progress=progress
+                one,
+                target,
+                quick=quick,
+                full=full,
+                workers=workers,
+                data=folder,
+                device=device or "cpu",
+                progress=progress,
+                tell=lambda words, name=one.name: note(f"{name}: {words}"),
             )
         said = [f"{one.name}: {one.says}"]
+        said += [f"  At the paper's size. {one.stated}"] * larger
         said += [f"  {_OUTCOMES[c.holds]}  {c.says}: {c.found}" for c in found.claims]
         open_ones = sum(c.holds is None for c in found.claims)
         tested = f"{len(found.claims) - open_ones} of {len(found.claims)} claims tested"

@@ -238,6 +238,7 @@ FIG3A = Figure(
     row,
     plot_rank,
     rank_claims,
+    "10^6 layers, widths 8 to 256, each gamma: the same here.",
 )
 FIG8 = Figure(
     "daneshmand2020/fig8",
@@ -250,6 +251,7 @@ FIG8 = Figure(
     row,
     plot_alpha,
     alpha_claims,
+    "10^5 layers: the same here, at the widths of Figure 3a.",
 )
 FIG9 = Figure(
     "daneshmand2020/fig9",
@@ -261,4 +263,5 @@ FIG9 = Figure(
     row,
     plot_size,
     size_claims,
+    "10^5 layers: the same here, at the widths of Figure 3a.",
 )

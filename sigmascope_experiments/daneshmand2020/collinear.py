@@ -86,4 +86,5 @@ FIG3B = Figure(
     row,
     plot,
     claims,
+    "Ten singular values, of one batch: the same here, of 20; width 32 is chosen here.",
 )

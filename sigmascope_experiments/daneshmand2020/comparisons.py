@@ -12,7 +12,7 @@ CHANCE = 0.15  # accuracy that ten classes give without learning, and some luck
 
 def tasks(config: Config) -> list[Task]:
     """A row for each kind of network, learning rate and seed."""
-    shared = {k: config[k] for k in ("data", "samples", "epochs", "batch")}
+    shared = {k: config[k] for k in ("data", "samples", "epochs", "batch", "test") if k in config}
     return [
         {"kind": kind, **shared, **options, "rate": rate, "seed": seed}
         for kind, options in config["kinds"].items()
@@ -42,9 +42,20 @@ def kinds(rows: list[Row]) -> list[str]:
     return list(dict.fromkeys(r["task"]["kind"] for r in rows))
 
 
-def plot_curves(rows: list[Row], canvas: Any, *, right: str = "loss") -> None:
-    """Accuracy over epochs at the best rate; beside it the loss, or a reading that was followed."""
+def plot_curves(
+    rows: list[Row], canvas: Any, *, right: str = "loss", followed: str | None = None
+) -> None:
+    """Accuracy over epochs at the best rate; beside it the loss, or a reading.
+
+    Args:
+        rows: All of them.
+        canvas: To draw on.
+        right: What is drawn beside it.
+        followed: The reading that takes its place where all rows have followed it.
+    """
     axes = canvas.subplots(1, 2)
+    if followed and all(followed in curve for r in rows for curve in r["curves"][:1]):
+        right = followed
     for kind in kinds(rows):
         rate, _ = best(rows, kind)
         mine = [r for r in rows if (r["task"]["kind"], r["task"]["rate"]) == (kind, rate)]
@@ -58,13 +69,16 @@ def plot_curves(rows: list[Row], canvas: Any, *, right: str = "loss") -> None:
 
 
 def plot_depths(rows: list[Row], canvas: Any) -> None:
-    """What the network starts with, and its accuracy after training, by kind."""
+    """What the network starts with, and its accuracy after training, by depth; BN apart."""
     axes = canvas.subplots(1, 2)
-    names = kinds(rows)
-    ranks = [mean_of(rows, k, lambda r: r["start"]["matrix rank"]) for k in names]
-    axes[0].plot(names, ranks, marker="o")
+    for end in (", BN", ""):
+        names = [k for k in kinds(rows) if k.endswith("BN") == bool(end)]
+        depths = [k.removesuffix(end) for k in names]
+        ranks = [mean_of(rows, k, lambda r: r["start"]["matrix rank"]) for k in names]
+        axes[0].plot(depths, ranks, marker="o", label=end.strip(", ") or "no normalisation")
+        axes[1].plot(depths, [best(rows, k)[1] for k in names], marker="o")
     axes[0].set(ylabel="rank at the start")
-    axes[1].plot(names, [best(rows, k)[1] for k in names], marker="o")
+    axes[0].legend()
     axes[1].set(ylabel="accuracy after training")
     for each in axes:
         each.tick_params(axis="x", rotation=45)
@@ -120,11 +134,20 @@ def compared(
 
 
 def figure(
-    name: str, says: str, minutes: float, full: Config, quick: Config, claims: Any, plot: Any
+    name: str,
+    says: str,
+    minutes: float,
+    usual: Config,
+    quick: Config,
+    claims: Any,
+    plot: Any,
+    stated: str,
+    full: Config | None = None,
 ) -> Figure:
     """A training figure."""
     path = f"daneshmand2020/{name}"
-    return Figure(path, says, minutes, full, quick, tasks, trained, plot, claims)
+    sizes = (usual, quick, tasks, trained, plot, claims, stated, full)
+    return Figure(path, says, minutes, *sizes, on_device=True)
 
 
 def net(query: str, treatment: str = "none", **more: Any) -> dict[str, Any]:
@@ -144,3 +167,11 @@ def sizes(
         "seeds": seeds,
         "rates": rates,
     }
+
+
+IMAGES = {"fashion-mnist": 60_000, "cifar10": 50_000}  # to train on; 10 000 to test on
+
+
+def all_of(data: str, epochs: int, batch: int, seeds: int, rates: list[float]) -> dict[str, Any]:
+    """How much to train on all images of a data set, and to test on its test split."""
+    return {**sizes(data, IMAGES[data], epochs, batch, seeds, rates), "test": 10_000}

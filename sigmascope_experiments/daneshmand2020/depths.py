@@ -126,4 +126,5 @@ FIG2 = Figure(
     row,
     plot,
     claims,
+    "Width 32, 10 runs: the same here.",
 )

@@ -1,4 +1,4 @@
-"""Figures that train networks: 1, 4 to 7 and 10 to 13, at sizes for two cores.
+"""Figures that train networks: 1, 4 to 7 and 10 to 13, at sizes for two cores and the paper's.
 
 Each compares kinds of networks, every one at its best learning rate of a small grid.
 """
@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from sigmascope_experiments.daneshmand2020.comparisons import (
+    all_of,
     compared,
     figure,
     kinds,
@@ -23,15 +24,37 @@ DEEP, SHALLOW = "mlp?depth=32&width=128", "mlp?depth=16&width=32"
 
 
 TINY = sizes("digits", 320, 8, 32, 4, [0.1])
+EPOCHS, RUNS = 75, 5  # of the paper
+MLP_RATES, IMAGE_RATES = [0.003, 0.01, 0.03, 0.1], [0.01, 0.1]
+SEARCHED = f"the rates that are searched, {MLP_RATES}, are chosen here"
+UNSTATED = (
+    f"Not stated, chosen here: {EPOCHS} epochs, as in Figure 1, batches of 128 and rates of "
+    f"{IMAGE_RATES}."
+)
+VGG19 = "VGG19 in its form for 32 x 32 pixels (sixteen convolutions, one linear layer)"
+RESNET50 = "ResNet-50 in its form for 32 x 32 pixels (bottlenecks of 3, 4, 6, 3; a 3 x 3 stem)"
 
 
 def _deep(rows: list[Row]) -> list[str]:
-    return [k for k in kinds(rows) if int(k.split()[1]) >= 16]
+    return [k for k in kinds(rows) if not k.endswith("BN") and int(k.split()[1]) >= 16]
 
 
 def by_depth(depths: tuple[int, ...]) -> dict[str, Any]:
     """PyTorch's default network at some depths."""
     return {f"depth {d}": net(f"mlp?depth={d}&width=128") for d in depths}
+
+
+def _normalised(depths: tuple[int, ...]) -> dict[str, Any]:
+    return {f"depth {d}, BN": net(f"mlp?depth={d}&width=128&norm=batch") for d in depths}
+
+
+def _depth_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
+    order = [("depth 1", "depth 16")]
+    order += [("depth 32, BN", "depth 32")] * ("depth 32, BN" in kinds(rows))
+    yield from compared(rows, config, order=order, stuck=_deep(rows), collapsed=_deep(rows))
+
+
+DEPTHS = (1, 2, 4, 8, 16, 32)
 
 
 def against(depths: tuple[int, ...], width: int) -> dict[str, Any]:
@@ -57,17 +80,18 @@ FIG1 = figure(
     8,
     {
         **sizes("fashion-mnist", 2000, 15, 128, 4, [0.01, 0.1]),
-        "kinds": by_depth((1, 2, 4, 8, 16, 32)),
+        "kinds": by_depth(DEPTHS),
     },
     {**TINY, "kinds": by_depth((1, 16))},
-    lambda rows, config: compared(
-        rows,
-        config,
-        order=[("depth 1", "depth 16")],
-        stuck=_deep(rows),
-        collapsed=_deep(rows),
-    ),
+    _depth_claims,
     plot_depths,
+    "Fashion-MNIST, MLPs of depth 1 to 32 and width 128 with and without BatchNorm, 75 epochs of "
+    "SGD in batches of 128, 5 runs at a searched rate. Not stated: the depths between are powers "
+    f"of 2, and {SEARCHED}.",
+    {
+        **all_of("fashion-mnist", EPOCHS, 128, RUNS, MLP_RATES),
+        "kinds": by_depth(DEPTHS) | _normalised(DEPTHS),
+    },
 )
 
 
@@ -87,6 +111,10 @@ def _versus(name: str, data: str, word: str, right: str) -> Figure:
             order=pairs(depths),
         ),
         partial(plot_curves, right=right),
+        f"{'CIFAR-10' if data == 'cifar10' else 'Fashion-MNIST'}, MLPs of growing depth with 128 "
+        "hidden units, SGD in batches of 64 at a searched rate. Not stated, chosen here: depths 8, "
+        f"16 and 32, {EPOCHS} epochs, as in Figure 1, {RUNS} runs; {SEARCHED}.",
+        {**all_of(data, EPOCHS, 64, RUNS, MLP_RATES), "kinds": against(depths, 128)},
     )
 
 
@@ -99,7 +127,23 @@ FIG12 = _versus("fig12", "fashion-mnist", "loss and accuracy", "loss")
 CENTRING = ("BN", "BN without centring")
 
 
-def _broken(name: str, base: str, word: str, rates: list[float], minutes: float) -> Figure:
+def _broken(
+    name: str,
+    base: str,
+    word: str,
+    rates: list[float],
+    minutes: float,
+    papers: tuple[str, str],
+) -> Figure:
+    network, form = papers
+
+    def broken(base: str, **more: Any) -> dict[str, Any]:
+        return {
+            "BN": net(f"{base}norm=batch&init=torch", **more),
+            "BN without centring": net(f"{base}norm=batch-uncentred&init=torch", **more),
+            "BN, asymmetric": net(f"{base}norm=batch&init=asymmetric", **more),
+        }
+
     return figure(
         name,
         f"Breaking batch normalisation: {word} on CIFAR-10, symmetric and positive weights "
@@ -107,11 +151,7 @@ def _broken(name: str, base: str, word: str, rates: list[float], minutes: float)
         minutes,
         {
             **sizes("cifar10", 1000, 5, 32, 4, rates),
-            "kinds": {
-                "BN": net(f"{base}&norm=batch&init=torch"),
-                "BN without centring": net(f"{base}&norm=batch-uncentred&init=torch"),
-                "BN, asymmetric": net(f"{base}&norm=batch&init=asymmetric"),
-            },
+            "kinds": broken(f"{base}&"),
         },
         {
             **TINY,
@@ -121,12 +161,35 @@ def _broken(name: str, base: str, word: str, rates: list[float], minutes: float)
             },
         },
         partial(compared, order=[("BN", "BN, asymmetric"), CENTRING], collapsed=["BN, asymmetric"]),
-        plot_curves,
+        partial(plot_curves, followed="matrix rank"),
+        f"CIFAR-10, {form}, standard and positive initialisation, and no centring, {RUNS} runs. "
+        f"{UNSTATED}",
+        {
+            **all_of("cifar10", EPOCHS, 128, RUNS, IMAGE_RATES),
+            "kinds": broken(f"{network}?", follow=True),
+        },
     )
 
 
-FIG5 = _broken("fig5", "vgg?depth=10&width=16", "a VGG of 10 layers", [0.01, 0.1], 16)
-FIG13 = _broken("fig13", "resnet?depth=14&width=8", "a ResNet of 14 layers", [0.01, 0.1], 16)
+FIG5 = _broken(
+    "fig5", "vgg?depth=10&width=16", "a VGG of 10 layers", [0.01, 0.1], 16, ("vgg19", VGG19)
+)
+FIG13 = _broken(
+    "fig13",
+    "resnet?depth=14&width=8",
+    "a ResNet of 14 layers",
+    [0.01, 0.1],
+    16,
+    ("resnet50", RESNET50),
+)
+
+FIG6_KINDS = {
+    "default": net(DEEP, follow=True),
+    "pre-trained, 25 steps": net("mlp?depth=32&width=128&init=he", "pretrain-25", follow=True),
+    "pre-trained, 75 steps": net("mlp?depth=32&width=128&init=he", "pretrain-75", follow=True),
+    "BN": net(f"{DEEP}&norm=batch", follow=True),
+    "BN, asymmetric": net(f"{DEEP}&norm=batch&init=asymmetric", follow=True),
+}
 
 FIG6 = figure(
     "fig6",
@@ -135,17 +198,7 @@ FIG6 = figure(
     24,
     {
         **sizes("fashion-mnist", 2000, 15, 128, 4, [0.03, 0.1]),
-        "kinds": {
-            "default": net(DEEP, follow=True),
-            "pre-trained, 25 steps": net(
-                "mlp?depth=32&width=128&init=he", "pretrain-25", follow=True
-            ),
-            "pre-trained, 75 steps": net(
-                "mlp?depth=32&width=128&init=he", "pretrain-75", follow=True
-            ),
-            "BN": net(f"{DEEP}&norm=batch", follow=True),
-            "BN, asymmetric": net(f"{DEEP}&norm=batch&init=asymmetric", follow=True),
-        },
+        "kinds": FIG6_KINDS,
     },
     {
         **TINY,
@@ -165,6 +218,10 @@ FIG6 = figure(
         collapsed=["default"],
     ),
     partial(plot_curves, right="participation ratio"),
+    "Fashion-MNIST, MLPs of depth 32 and width 128, pre-trained by 25 and 75 steps a layer, "
+    f"{RUNS} runs. Not stated, chosen here: {EPOCHS} epochs and batches of 128, as in Figure 1; "
+    f"{SEARCHED}.",
+    {**all_of("fashion-mnist", EPOCHS, 128, RUNS, MLP_RATES), "kinds": FIG6_KINDS},
 )
 
 FIG7 = figure(
@@ -188,7 +245,17 @@ FIG7 = figure(
         },
     },
     partial(compared, order=[("BN without centring", "none"), CENTRING], collapsed=["none"]),
-    plot_curves,
+    partial(plot_curves, followed="participation ratio"),
+    f"CIFAR-10, a VGG. Not stated, chosen here: {VGG19}, as in Figure 5, and {RUNS} runs. "
+    f"{UNSTATED}",
+    {
+        **all_of("cifar10", EPOCHS, 128, RUNS, IMAGE_RATES),
+        "kinds": {
+            "BN": net("vgg19?norm=batch&init=torch", follow=True),
+            "BN without centring": net("vgg19?norm=batch-uncentred&init=torch", follow=True),
+            "none": net("vgg19?init=torch", follow=True),
+        },
+    },
 )
 
 FIG10 = figure(
@@ -215,6 +282,17 @@ FIG10 = figure(
     },
     lambda rows, config: parallel(rows, config),
     partial(plot_curves, right="mean |cos|"),
+    f"CIFAR-10, {VGG19}: BatchNorm, none, none at 100 times the rate, none on images of uniform "
+    f"random pixels, {RUNS} runs. {UNSTATED}",
+    {
+        **all_of("cifar10", EPOCHS, 128, RUNS, IMAGE_RATES),
+        "kinds": {
+            "BN": net("vgg19?norm=batch&init=torch", follow=True),
+            "SGD": net("vgg19?init=torch", follow=True),
+            "SGD, 100 times the rate": net("vgg19?init=torch", follow=True, times=100),
+            "SGD, random inputs": net("vgg19?init=torch", follow=True, noise="uniform"),
+        },
+    },
 )
 
 
@@ -265,4 +343,5 @@ DIGITS = figure(
         collapsed=["default"],
     ),
     plot_curves,
+    "No figure of the paper: its pre-training on a task of seconds.",
 )

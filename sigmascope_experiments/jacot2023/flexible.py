@@ -92,4 +92,5 @@ EXAMPLE20 = Figure(
     row,
     plot,
     claims,
+    "Statements for depths without end, and so no size: here to 10^8 layers.",
 )

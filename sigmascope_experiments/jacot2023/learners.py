@@ -11,6 +11,7 @@ from sigmascope import theory
 from sigmascope.theory import jacot2023
 from sigmascope_experiments.figures import Task
 from sigmascope_experiments.jacot2023.tasks import stack
+from sigmascope_experiments.training import CPU
 
 SPREAD = 0.3  # of the targets
 TESTED = 1000  # samples beside those of training
@@ -18,7 +19,7 @@ TESTED = 1000  # samples beside those of training
 
 @final
 class Learned:
-    """A network, trained, with its task.
+    """A network, trained on a device, with its task.
 
     Attributes:
         task: Starts and costs; those of training first.
@@ -27,7 +28,7 @@ class Learned:
         test: The same on other starts.
     """
 
-    def __init__(self, settings: Task) -> None:
+    def __init__(self, settings: Task, device: torch.device = CPU) -> None:
         seed, count = settings["seed"], settings["samples"]
         g = torch.Generator().manual_seed(seed)
         task = jacot2023.constructions.symmetry_task(
@@ -41,16 +42,17 @@ class Learned:
             torch.Generator().manual_seed(100 + seed),
             inputs=settings["dimension"],
             width=settings["width"],
-        )
+        ).to(device)
         theory.bottleneck.settle(
             self.model,
-            x[:count],
-            y[:count],
+            x[:count].to(device),
+            y[:count].to(device),
             ridge=2e-4,
             steps=settings["steps"],
             batch_size=256,
             generator=g,
         )
+        self.model = self.model.cpu()  # what is read of it is small
         with torch.no_grad():
             error = (self.model(x) - y).square().mean(1) / SPREAD**2
         self.train, self.test = float(error[:count].mean()), float(error[count:].mean())
@@ -58,10 +60,10 @@ class Learned:
 
 
 @lru_cache(maxsize=4)
-def _learned(settings: tuple[tuple[str, Any], ...]) -> Learned:
-    return Learned(dict(settings))
+def _learned(settings: tuple[tuple[str, Any], ...], device: torch.device) -> Learned:
+    return Learned(dict(settings), device)
 
 
-def learned(task: Task) -> Learned:
+def learned(task: Task, device: torch.device) -> Learned:
     """Trained once for all figures of one process."""
-    return _learned(tuple(sorted(task.items())))
+    return _learned(tuple(sorted(task.items())), device)

@@ -86,4 +86,5 @@ FIG1B = Figure(
     row,
     plot,
     claims,
+    "Four networks on the data of Figure 1a: the same here, of depths that are chosen here.",
 )

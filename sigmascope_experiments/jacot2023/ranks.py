@@ -117,4 +117,5 @@ RANKS = Figure(
     row,
     plot,
     claims,
+    "No figure of the paper: its data, of six dimensions.",
 )

@@ -162,4 +162,5 @@ IMAGES = Figure(
     row,
     plot,
     claims,
+    "The paper has no experiments, and so no size.",
 )

@@ -131,4 +131,5 @@ STEPS = Figure(
     row,
     plot,
     claims,
+    "The paper has no experiments, and so no size.",
 )

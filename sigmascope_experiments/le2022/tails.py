@@ -167,4 +167,5 @@ TAILS = Figure(
     row,
     plot,
     claims,
+    "The paper has no experiments, and so no size.",
 )

@@ -126,4 +126,5 @@ FIG3 = Figure(
     row,
     plot,
     claims,
+    "One network of three layers of three units: the same here, of 20.",
 )

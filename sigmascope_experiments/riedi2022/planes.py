@@ -13,39 +13,58 @@ from sigmascope import theory
 from sigmascope.models import networks
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, generator_of, only_if
 from sigmascope_experiments.seeds import at_least
-from sigmascope_experiments.training import epoch, split
+from sigmascope_experiments.training import CPU, epoch, split
 
 KINDS = {"ResNet": 1.0, "ConvNet": 0.0}  # strength of the skip connections
+OPTIONAL = ("test", "width", "batch", "momentum", "decay", "drops")  # of the sizes
 PROBE = 128  # images on which the loss is drawn
 
 
 def tasks(config: Config) -> list[Task]:
     """Each kind, depth and seed."""
-    kept = {k: config[k] for k in ("data", "samples", "epochs", "rate", "points")}
+    kept = {k: config[k] for k in ("data", "samples", "epochs", "points")}
+    kept |= {k: config[k] for k in OPTIONAL if k in config}
+    rates = config.get("rates", {})
     return [
-        {**kept, "kind": kind, "depth": depth, "seed": seed}
+        {
+            **kept,
+            "rate": rates.get(kind, config["rate"]),
+            "kind": kind,
+            "depth": depth,
+            "seed": seed,
+        }
         for depth in config["depths"]
         for seed in range(config["seeds"])
         for kind in KINDS
     ]
 
 
-def row(task: Task, folder: Path | None) -> Row:
+def row(task: Task, folder: Path | None, *, device: torch.device = CPU) -> Row:
     """Train, then the loss on one plane, normalised by the batch and by running statistics."""
-    data = split(task["data"], task["samples"], folder)
+    data = split(task["data"], task["samples"], folder, test=task.get("test")).to(device)
     start = generator_of({"seed": task["seed"], "depth": task["depth"]})  # the same for both kinds
     model = networks.resnet(
         inputs=tuple(data.x.shape[1:]),
         outputs=10,
         depth=task["depth"],
-        width=8,
+        width=task.get("width", 8),
         residual=KINDS[task["kind"]],
         generator=start,
+    ).to(device)
+    momentum = task.get("momentum", 0.0)
+    optimizer = torch.optim.SGD(
+        model.parameters(),
+        lr=task["rate"],
+        momentum=momentum,
+        nesterov=momentum > 0,
+        weight_decay=task.get("decay", 0.0),
     )
-    optimizer = torch.optim.SGD(model.parameters(), lr=task["rate"])
-    curve = [
-        epoch(model, data, optimizer, batch=64, generator=start) for _ in range(task["epochs"])
-    ]
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, task.get("drops", []))
+    curve: list[tuple[float, float]] = []
+    for _ in range(task["epochs"]):
+        batch = task.get("batch", 64)
+        curve.append(epoch(model, data, optimizer, batch=batch, generator=start))
+        schedule.step()
     found: Row = {"loss": curve[-1][0], "accuracy": curve[-1][1]}
     for name, training in (("batch", True), ("running", False)):
         surface = theory.landscape.loss_surface(
@@ -108,12 +127,9 @@ def claims(rows: list[Row], config: Config) -> Iterator[Claim]:
 
 
 def _against(rows: list[Row], config: Config) -> Iterator[Claim]:
+    by = {(r["task"]["depth"], r["task"]["seed"], r["task"]["kind"]): r for r in rows}
     for depth in config["depths"]:
-        pairs = [
-            [next(r for r in rows if r["task"] == {**t, "kind": k}) for k in KINDS]
-            for t in (r["task"] for r in rows if r["task"]["kind"] == "ResNet")
-            if t["depth"] == depth
-        ]
+        pairs = [[by[depth, seed, kind] for kind in KINDS] for seed in range(config["seeds"])]
         for says, value in (
             ("the ResNet reaches a lower loss", lambda r: r["loss"]),
             ("the loss rises by fewer decades around the ResNet", lambda r: rise(r["running"])),
@@ -155,4 +171,27 @@ FIG1 = Figure(
     row,
     plot,
     claims,
+    "The picture is that of Li et al. 2018, and the paper states nothing of it: there CIFAR-10, "
+    "ResNet-56 of width 16 with and without skip connections, 300 epochs of SGD in batches of 128 "
+    "with Nesterov momentum 0.9 and weight decay 0.0005, from rate 0.1, or 0.01 without skip "
+    "connections, a tenth from epochs 150, 225 and 275 on, 51 x 51 points. Chosen here: 3 seeds, "
+    f"the loss on {PROBE} images, no augmentation.",
+    {
+        "data": "cifar10",
+        "samples": 50_000,
+        "test": 10_000,
+        "epochs": 300,
+        "rate": 0.1,
+        "rates": {"ConvNet": 0.01},
+        "momentum": 0.9,
+        "decay": 0.0005,
+        "drops": [150, 225, 275],
+        "batch": 128,
+        "width": 16,
+        "points": 51,
+        "depths": [56],
+        "seeds": 3,
+        "tell": True,
+    },
+    on_device=True,
 )

@@ -164,6 +164,7 @@ FIG6 = Figure(
     row,
     plot_ratios,
     ratio_claims,
+    "Sizes 5 to 100: the same here; the number of draws is chosen here.",
 )
 FIG7 = Figure(
     "riedi2022/fig7",
@@ -175,4 +176,5 @@ FIG7 = Figure(
     row,
     plot_conditions,
     condition_claims,
+    "Sizes 5 to 100: the same here; the number of draws is chosen here.",
 )

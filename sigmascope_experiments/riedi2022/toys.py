@@ -122,4 +122,5 @@ FIG8 = Figure(
     row,
     plot,
     claims,
+    "A toy of width 6, 8 runs: the same here, of 20 000 for the means.",
 )

@@ -74,4 +74,5 @@ FIG2 = Figure(
     row,
     plot,
     claims,
+    "A diagonal matrix of size 3 and a Gaussian one of size 15: the same here, of 10.",
 )

@@ -116,7 +116,9 @@ def commands(files):
                     "--gamma": numbers("0.5", "1"), "--layers": numbers("20", "50"),
                     "--samples": numbers("4"), "--chains": numbers("2"), "--seed": numbers("0"),
                     "--weights": of(some("gaussian", "uniform", "asymmetric"))},
-        "theorems": {}, "reproduce": {"--quick": None, "--out": place},
+        "theorems": {}, "reproduce": {
+            "--quick": None, "--out": place, "--device": common["--device"],
+        },
         "": {"--help": None, "--version": None},
     }  # fmt: skip
     first = {
