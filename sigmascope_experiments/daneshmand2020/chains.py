@@ -238,7 +238,7 @@ FIG3A = Figure(
     row,
     plot_rank,
     rank_claims,
-    "10^6 layers, widths 8 to 256, each gamma: the same here.",
+    "10^6 layers, widths 8 to 256: the same here; gammas below infinity are chosen here.",
 )
 FIG8 = Figure(
     "daneshmand2020/fig8",

@@ -51,10 +51,10 @@ def plot_curves(
         rows: All of them.
         canvas: To draw on.
         right: What is drawn beside it.
-        followed: The reading that takes its place where all rows have followed it.
+        followed: The reading that takes its place where rows have followed it.
     """
     axes = canvas.subplots(1, 2)
-    if followed and all(followed in curve for r in rows for curve in r["curves"][:1]):
+    if followed and any(followed in curve for r in rows for curve in r["curves"][:1]):
         right = followed
     for kind in kinds(rows):
         rate, _ = best(rows, kind)

@@ -157,7 +157,7 @@ FIG4 = Figure(
     row,
     plot_symmetric,
     symmetric_claims,
-    "Sizes 5 to 100: the same here; the number of draws is chosen here.",
+    "Sizes 5 to 100, Gaussian and uniform: the same here; the number of draws is chosen here.",
 )
 FIG5 = Figure(
     "riedi2022/fig5",
@@ -169,5 +169,5 @@ FIG5 = Figure(
     row,
     plot_singular,
     singular_claims,
-    "Sizes 5 to 100: the same here; the number of draws is chosen here.",
+    "Sizes are stated for Figure 4 alone: the same here; the number of draws is chosen here.",
 )

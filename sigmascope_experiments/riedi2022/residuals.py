@@ -164,7 +164,7 @@ FIG6 = Figure(
     row,
     plot_ratios,
     ratio_claims,
-    "Sizes 5 to 100: the same here; the number of draws is chosen here.",
+    "r = 2: the same here, and 3; sizes as in Figure 4 and the number of draws are chosen here.",
 )
 FIG7 = Figure(
     "riedi2022/fig7",
@@ -176,5 +176,5 @@ FIG7 = Figure(
     row,
     plot_conditions,
     condition_claims,
-    "Sizes 5 to 100: the same here; the number of draws is chosen here.",
+    "r = 2 and 3: the same here; sizes as in Figure 4 and the number of draws are chosen here.",
 )
