@@ -644,7 +644,7 @@ def test_regions_do_not_depend_on_the_skip_unless_layers_follow_it():
 
 @given(SEEDS, st.integers(1, 4), st.integers(1, 4))
 def test_zeros_that_fill_a_rectangle_up_are_more_zeros(seed, m, n):
-    """Of the layer alone; with a skip connection they add values of one."""
+    """Of the layer alone; with a skip connection a unit without row and column adds a one."""
     W = gaussian(m, n, seed=seed)
     size = max(m, n)
     full = F.pad(W, (0, size - n, 0, size - m))
@@ -653,6 +653,11 @@ def test_zeros_that_fill_a_rectangle_up_are_more_zeros(seed, m, n):
     assert float(filled[len(s) :].sum()) == 0
     beyond = F.pad(0.1 * W, (0, size + 1 - n, 0, size + 1 - m)) + eye(size + 1)
     assert float((svdvals(beyond) - 1).abs().min()) < ROUNDING
+
+
+def test_a_row_of_zeros_alone_adds_no_value_of_one_beside_a_skip_connection():
+    filled = torch.tensor([[0.5, 1.0], [0.0, 0.0]], dtype=torch.float64) + eye(2)
+    assert svdvals(filled).tolist() == pytest.approx([1.905, 0.787], abs=1e-3)
 
 
 # ------------------------------------------------------------------------------
