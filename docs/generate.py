@@ -302,7 +302,7 @@ def statements_of(paper: str) -> str:
         here = f"*{s.state}*: {places}" + (f". {s.but}" if s.but else "")
         cells = (cell.replace("|", "\\|") for cell in (names, s.says, here))
         rows.append("| " + " | ".join(cells) + " |")
-    table = "\n".join(("Statements: " + "; ".join(counts) + ".\n", *rows)) if own else ""
+    table = "\n".join(("Statements: " + "; ".join(counts) + ".\n", *rows))
     text = (HERE / f"theory/{paper}.md").read_text(encoding="utf-8")
     filled = f"<!-- statements -->\n{table}\n<!-- end -->"
     return re.sub(r"<!-- statements -->\n.*?<!-- end -->", lambda _: filled, text, flags=re.DOTALL)

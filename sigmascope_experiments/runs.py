@@ -91,11 +91,11 @@ def reproduce(
     compute = partial(_row, figure.row, data, at if figure.on_device else None, _name_of(at))
     _made(out)
     with RowFile(out / ROWS, kind="figure", recipe={"figure": figure.name, **config}) as kept:
-        known = {_key(r["task"]) for r in kept.rows}
-        todo = [t for t in figure.tasks(config) if _key(t) not in known]
+        tasks, known = figure.tasks(config), {_key(r["task"]) for r in kept.rows}
+        todo = [t for t in tasks if _key(t) not in known]
         if tell and todo and chosen is figure.full:
             tell(str(cost_of(todo, compute, at, _name_of(at))))
-        rows = _completed(figure.name, figure.tasks(config), kept, workers, compute, progress)
+        rows = _completed(figure.name, tasks, todo, kept, workers, compute, progress)
     claims = tuple(figure.claims(rows, config))
     shown = [{"says": c.says, "found": c.found, "holds": c.holds} for c in claims]
     text = json.dumps(shown, indent=1, ensure_ascii=False) + "\n"
@@ -124,14 +124,14 @@ def _name_of(device: torch.device) -> str:
 def _completed(
     name: str,
     tasks: list[Task],
+    todo: list[Task],
     kept: RowFile,
     workers: int,
     compute: Callable[[Task], Row],
     progress: Callable[[str, int, int], None] | None,
 ) -> list[Row]:
-    """The rows of all tasks, those that are not there yet computed and kept as they come."""
+    """The rows of all tasks, those that are still to do computed and kept as they come."""
     known = {_key(r["task"]): r for r in kept.rows}
-    todo = [t for t in tasks if _key(t) not in known]
     tell = progress or (lambda *_: None)
     tell(name, len(tasks) - len(todo), len(tasks))
     shared = map if workers == 1 or len(todo) < 2 else WorkerProcesses(workers)

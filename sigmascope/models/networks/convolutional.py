@@ -1,6 +1,7 @@
 """Convolutional networks at the size of CIFAR-10: residual, and plain."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -302,13 +303,11 @@ def vgg(
     require_counts(outputs=outputs, width=width)
     require_counts(least=3, depth=depth)
     require_options(activation=activation, norm=norm, init=init, eps=eps)
-    drawn = partial(_stage, activation=activation, norm=norm, init=init, eps=eps, g=generator)
-    stages = []
-    for stage, out in enumerate((width, 2 * width, 4 * width)):
-        stages.append(drawn(channels, out, depth // 3 + (stage < depth % 3)))
-        channels = out
-    readout = linear(channels, outputs, init=init, bias=True, generator=generator)
-    return VGG(stages=stages, readout=readout)
+    sizes = [(depth // 3 + (stage < depth % 3), 2**stage * width) for stage in range(3)]
+    return _plain(
+        channels, sizes, outputs, activation=activation, norm=norm, init=init, eps=eps,
+        generator=generator,
+    )  # fmt: skip
 
 
 def vgg19(
@@ -357,40 +356,38 @@ def vgg19(
         )
     require_counts(outputs=outputs, width=width)
     require_options(activation=activation, norm=norm, init=init, eps=eps)
-    drawn = partial(_stage, activation=activation, norm=norm, init=init, eps=eps, g=generator)
-    stages = []
-    for count, times in ((2, 1), (2, 2), (4, 4), (4, 8), (4, 8)):
-        stages.append(drawn(channels, times * width, count))
-        channels = times * width
-    readout = linear(channels, outputs, init=init, bias=True, generator=generator)
-    return VGG(stages=stages, readout=readout, pooled_last=True)
+    sizes = [(n, times * width) for n, times in ((2, 1), (2, 2), (4, 4), (4, 8), (4, 8))]
+    return _plain(
+        channels, sizes, outputs, activation=activation, norm=norm, init=init, eps=eps,
+        pooled_last=True, generator=generator,
+    )  # fmt: skip
 
 
-def _stage(
-    fan_in: int,
-    fan_out: int,
-    count: int,
+def _plain(
+    channels: int,
+    sizes: Sequence[tuple[int, int]],
+    outputs: int,
     *,
     activation: Activation,
     norm: Norm,
     init: Init,
     eps: float,
-    g: torch.Generator | None,
-) -> nn.Sequential:
-    """3 x 3 convolutions in a row, each with its norm and activation."""
-    return nn.Sequential(
-        *(
-            Block(
-                (
-                    "conv",
-                    convolution(
-                        fan_out if i else fan_in, fan_out, init=init, bias=norm == "none",
-                        generator=g,
-                    ),
-                ),
-                ("norm", norm_layer(norm, fan_out, eps=eps, images=True)),
-                ("activation", activation_layer(activation)),
-            )
-            for i in range(count)
+    generator: torch.Generator | None,
+    pooled_last: bool = False,
+) -> VGG:
+    """Stages of so many 3 x 3 convolutions to so many channels, each with norm and activation."""
+
+    def block(fan_in: int, fan_out: int) -> Block:
+        conv = convolution(fan_in, fan_out, init=init, bias=norm == "none", generator=generator)
+        return Block(
+            ("conv", conv),
+            ("norm", norm_layer(norm, fan_out, eps=eps, images=True)),
+            ("activation", activation_layer(activation)),
         )
-    )  # fmt: skip
+
+    stages = []
+    for count, out in sizes:
+        stages.append(nn.Sequential(*(block(out if i else channels, out) for i in range(count))))
+        channels = out
+    readout = linear(channels, outputs, init=init, bias=True, generator=generator)
+    return VGG(stages=stages, readout=readout, pooled_last=pooled_last)
