@@ -291,3 +291,15 @@ def test_intervals_of_losses_hold_what_arithmetic_says():
         (e,) = (r.estimate for r in found.series(quantity))
         assert e.low <= float(value) <= e.high, quantity
         assert e.high - e.low < 1e-5 * e.value, quantity
+
+
+def test_what_neighbours_alone_tell_is_their_agreement_beyond_chance_in_its_spread():
+    """A square wave, which no linear map follows: the same as by 20 000 orders of the targets."""
+    g = torch.Generator().manual_seed(0)
+    x = torch.rand(24, 1, generator=g, dtype=torch.float64)
+    y = (12 * x).sin().sign()
+    y = y - y.mean(0)
+    orders = torch.cat([agreement(part, neighbours(x)) for part in permuted(y, 20_000, g)])
+    beyond = float((orders[0] - orders[1:].mean()) / orders[1:].std())
+    assert beyond > 3
+    assert target_signal(x, y) == pytest.approx(beyond, rel=0.03)
