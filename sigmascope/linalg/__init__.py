@@ -1,6 +1,6 @@
 """Matrices in, numbers out."""
 
-from sigmascope.linalg import krylov, random_matrix, spectra, stacks, sums
+from sigmascope.linalg import dense, krylov, random_matrix, ranks, spectra
 from sigmascope.linalg.lyapunov import (
     collapse_depth,
     lyapunov_exponents,
@@ -34,6 +34,7 @@ __all__ = [
     "SkipTrajectory",
     "collapse_depth",
     "condition_number",
+    "dense",
     "effective_rank",
     "energy_rank",
     "frobenius_norm",
@@ -44,6 +45,7 @@ __all__ = [
     "measure",
     "participation_ratio",
     "random_matrix",
+    "ranks",
     "ratio_average",
     "schatten_norm",
     "singular_value_derivative",
@@ -53,8 +55,6 @@ __all__ = [
     "spectral_entropy",
     "spectral_norm",
     "stable_rank",
-    "stacks",
-    "sums",
     "time_average",
     "zero_exponents",
 ]

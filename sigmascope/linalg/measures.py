@@ -16,7 +16,7 @@ from torch import Tensor
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Spectrum
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.linalg.entries import Entries
 from sigmascope.linalg.krylov import tamed
 from sigmascope.linalg.norms import frobenius_norm, spectral_norm
@@ -159,7 +159,7 @@ def _mean_shift(A: Tensor, entries: Entries | None) -> Estimate | str:
     if entries is not None:
         mean, spread = entries.mean, entries.spread
     else:
-        mean, spread = sums.mean_and_spread(tamed(A)[0])
+        mean, spread = dense.mean_and_spread(tamed(A)[0])
     if spread.low <= 0:
         return "its entries do not differ, or by rounding only"
     constant = (mean**2).sqrt() * math.sqrt(m * n)

@@ -24,7 +24,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.parameter import is_lazy
 
 from sigmascope.core.guard import PACKAGE, Refusal
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.models.networks import UncentredBatchNorm
 from sigmascope.models.samples import Batch, mapped, run as call, tensors
 from sigmascope.models.state import is_sharded, still, uses_batch_statistics
@@ -473,7 +473,7 @@ def require_model(model: nn.Module) -> None:
             )
         if finite:
             values = plain(tensor)
-            if not sums.is_finite(values):
+            if not dense.is_finite(values):
                 bad = (~values.isfinite()).nonzero()
                 raise Refusal(
                     f"`{name}` must be finite, got {len(bad)} of {values.numel()} entries that are "
@@ -516,7 +516,7 @@ def require_finite_batch(model: nn.Module, batch: Batch) -> None:
                 f"`batch` must hold at least one sample, got a tensor of shape "
                 f"{tuple(tensor.shape)}. Pass some rows of the data."
             )
-        if tensor.is_floating_point() and not (sums.is_finite(tensor) or _copes(model, batch)):
+        if tensor.is_floating_point() and not (dense.is_finite(tensor) or _copes(model, batch)):
             first = tuple((~tensor.isfinite()).nonzero()[0].tolist())
             raise Refusal(
                 f"`batch` must be finite, got a value that is not at {first} of a tensor of shape "
@@ -531,7 +531,7 @@ def _copes(model: nn.Module, batch: Batch) -> bool:
             out = [t for t in tensors(call(model, batch)) if t.is_floating_point()]
     except Exception:  # noqa: BLE001 (which is told where the model is run to be measured)
         return False
-    return bool(out) and all(map(sums.is_finite, out))
+    return bool(out) and all(map(dense.is_finite, out))
 
 
 def in_words(error: Exception) -> str:

@@ -51,7 +51,7 @@ from sigmascope.core.guard import (
     size_words,
     unbroken,
 )
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.models.samples import RUNS
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def spills(t: Tensor) -> bool:
     plain = type(t) in (Tensor, nn.Parameter) and t.layout == torch.strided
     if not plain or t.device.type != "cpu" or t.is_quantized or t.is_complex():
         return False
-    return t.numel() * t.itemsize >= LARGE and sums.as_it_lies(t).is_contiguous()
+    return t.numel() * t.itemsize >= LARGE and dense.as_it_lies(t).is_contiguous()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Spill:
 
 def _pieces(t: Tensor) -> tuple[Tensor, ...]:
     """Its bits, piece by piece, as they lie in memory."""
-    flat = sums.as_it_lies(t.detach()).view(-1)
+    flat = dense.as_it_lies(t.detach()).view(-1)
     words = flat.view({1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[t.itemsize])
     return words.split(PIECE // t.itemsize)
 

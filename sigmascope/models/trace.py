@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from sigmascope.core.guard import DrawnNumbers, Refusal
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.models.layers import Call, Statisticians, called, is_matrix, recording
 from sigmascope.models.samples import Batch, as_tensor, tensors
 from sigmascope.models.state import still, uses_batch_statistics
@@ -406,7 +406,7 @@ class Operations(TorchFunctionMode):
 
 
 def _size(t: Tensor) -> float:
-    return (sums.square_sum(t) / t.numel()) ** 0.5 if t.numel() else 0.0
+    return (dense.square_sum(t) / t.numel()) ** 0.5 if t.numel() else 0.0
 
 
 @dataclass(frozen=True, slots=True)

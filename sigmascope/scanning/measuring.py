@@ -12,7 +12,7 @@ from torch import Tensor
 from sigmascope.core import quantities as q
 from sigmascope.core.quantities import quantity
 from sigmascope.core.records import Estimate, Item, Matrix, Reading, SiteSpectrum, Skipped, Spectrum
-from sigmascope.linalg import Measures, measure, sums
+from sigmascope.linalg import Measures, dense, measure
 from sigmascope.linalg.entries import PANEL, Entries, entries
 from sigmascope.linalg.krylov import WORKING, Leading, leading, tamed, times
 from sigmascope.linalg.measures import NOISE, OF_SPECTRUM, TAIL
@@ -351,7 +351,7 @@ def _of_entries(seen: Entries, matrix: Matrix) -> Iterator[Item]:
         ):
             # what is there and too small to be squared is shorter than all others
             lengths = squares.sort().values[empty:].sqrt()
-            usual = sums.median(lengths)
+            usual = dense.median(lengths)
             if float(lengths[(len(lengths) - 1) // 2]) < TINY:
                 yield skip(
                     matrix, name, "half of them are too small to be squared beside the longest"

@@ -13,8 +13,8 @@ from sigmascope.core.quantities import WATCH
 from sigmascope.core.records import Check, Finding, Layer, Reading, SiteSpectrum, Skipped
 from sigmascope.core.store import Run
 from sigmascope.models.layers import layers
-from sigmascope.watching.budget import Buckets
 from sigmascope.watching.processes import Processes
+from sigmascope.watching.schedule import Buckets
 from sigmascope.watching.sinks import Column, Look, Sink, one_line
 from sigmascope.watching.steps import LossMeans
 

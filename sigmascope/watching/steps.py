@@ -14,10 +14,10 @@ from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Reading
 from sigmascope.models.layers import layers
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.budget import Buckets
 from sigmascope.watching.hooks import inaudible, listening, removed
 from sigmascope.watching.probes import Losses, Probe
 from sigmascope.watching.processes import Processes, entries
+from sigmascope.watching.schedule import Buckets
 from sigmascope.watching.sinks import LOSS, MEANS, Column, one_line
 
 # ------------------------------------------------------------------------------

@@ -25,14 +25,13 @@ from sigmascope.core.records import Finding, Skipped
 from sigmascope.models.samples import Batch, Loss
 from sigmascope.models.state import is_compiled
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.budget import require_share
 from sigmascope.watching.extra_passes import EagerPass
 from sigmascope.watching.hooks import removed
-from sigmascope.watching.parameters import Added, all_of_torch, places
 from sigmascope.watching.probes import Losses, ProbeBatch
+from sigmascope.watching.probes.base import Added, all_of_torch, places
 from sigmascope.watching.processes import Processes, unwrapped, within
 from sigmascope.watching.run_files import Filing, about_of, opened
-from sigmascope.watching.schedule import Scheduler, chosen
+from sigmascope.watching.schedule import Scheduler, chosen, require_share
 from sigmascope.watching.sinks import OWN, Column, Sink, one_line
 from sigmascope.watching.steps import READ_BY, Inputs, LossListener, LossMeans, SharedLossListener
 

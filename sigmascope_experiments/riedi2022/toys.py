@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope_experiments.figures import Claim, Config, Figure, Row, Task, generator_of
 
 WIDTH, ETA = 6, 0.1
@@ -39,9 +39,9 @@ def row(task: Task, _: Path | None) -> Row:
     return {
         "largest": first[:8].tolist(),
         "smallest": last[:8].tolist(),
-        "median largest": sums.median(first),
-        "median smallest": sums.median(last),
-        "median condition": math.exp(sums.median(logs)),
+        "median largest": dense.median(first),
+        "median smallest": dense.median(last),
+        "median condition": math.exp(dense.median(logs)),
         "mean log": logs.mean().item(),
         "error": logs.std().item() / math.sqrt(len(logs)),
     }

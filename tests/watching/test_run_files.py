@@ -7,9 +7,9 @@ import torch
 from sigmascope.core.records import Estimate, Finding, Reading, Skipped
 from sigmascope.core.store import Run
 from sigmascope.watching import LOSS, Look
-from sigmascope.watching.budget import Buckets
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.run_files import POINTS, Filing, RunFile, about_of
+from sigmascope.watching.schedule import Buckets
 from sigmascope.watching.sinks import Column
 from tests.watching.made import Shelf, Ticks, stack
 

@@ -11,8 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from sigmascope.watching import Watch, watch
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.budget import Buckets
 from sigmascope.watching.probes import Losses
+from sigmascope.watching.schedule import Buckets
 from sigmascope.watching.steps import (
     BLOCKS,
     CALLS,

@@ -394,7 +394,7 @@ def test_a_hook_that_fails_lets_the_pass_go_on(monkeypatch):
     monkeypatch.setattr(activations, "channel_of", fail)
     monkeypatch.setattr(Attention, "hear", fail)
     kept = same(Net, RULES["sgd"], plain)
-    assert {s.what for s in lines(kept)} == {"activations", "attention"}
+    assert {s.what for s in lines(kept)} == {"activations", "attention", "representations"}
 
 
 def test_what_fails_in_an_alarm_ends_the_watch_and_not_the_training(monkeypatch):

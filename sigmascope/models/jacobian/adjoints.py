@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.core.guard import Refusal
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.models.layers import (
     NORMALISERS,
     WHOLE,
@@ -251,11 +251,11 @@ def implied(
         weight, bias = _acts_as_linear(module)
     if reads is None or not acts_as_linear(module, x, y):
         return
-    size = sums.norm(delta)
+    size = dense.norm(delta)
     if isinstance(weight, nn.Parameter) and weight.requires_grad:
         found = _weight_gradient(module, weight, reads, y, delta, probes.get(weight))
         if found is not None:
-            most = 1.0 if isinstance(module, nn.Embedding) else sums.norm(reads)
+            most = 1.0 if isinstance(module, nn.Embedding) else dense.norm(reads)
             yield weight, found, size * most
     if isinstance(bias, nn.Parameter) and bias.requires_grad:
         yield bias, _summed_to(module, bias, delta), size * (delta.numel() / bias.numel()) ** 0.5
@@ -653,7 +653,7 @@ def _passes(
             )
             kept.append(grads[: len(live)])
             for place, g in enumerate(grads[len(live) :]):
-                sizes[place, k] = 0.0 if g is None else sums.square_sum(g)
+                sizes[place, k] = 0.0 if g is None else dense.square_sum(g)
         per_site = zip(*kept, strict=True)
         rows = [None if any(g is None for g in site) else list(site) for site in per_site]
     found = iter(rows)

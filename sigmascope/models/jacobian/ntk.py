@@ -9,7 +9,7 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.linalg.krylov import Operator
 from sigmascope.models.gradients import differentiable_twice, pushforward
 from sigmascope.models.jacobian.adjoints import Sweep, implied, probed
@@ -185,7 +185,7 @@ class Gaps:
     def names(self) -> frozenset[str]:
         """Of the parameters that the formulas do not explain."""
         apart = lambda p: (
-            sums.norm(self.gaps[p])
+            dense.norm(self.gaps[p])
             > min(ROUNDINGS * torch.finfo(p.dtype).eps, 0.25) * self.sizes[p]
         )
         return frozenset(name for name, p in self.trained.items() if apart(p))
@@ -219,7 +219,7 @@ class Gaps:
     def _take(self, p: nn.Parameter, grad: Tensor) -> None:
         whole = grad.to_dense() if p in self.probes else grad
         self.gaps[p] += probed(whole, self.probes.get(p))
-        self.sizes[p] += sums.norm(grad)
+        self.sizes[p] += dense.norm(grad)
 
 
 def leftovers(
@@ -271,6 +271,6 @@ def exact_shares(scene: Scene, parameters: Sequence[nn.Parameter]) -> Float64[Te
                 grads = torch.autograd.grad(
                     flat[k], parameters, retain_graph=k < len(flat) - 1, allow_unused=True
                 )
-                squares = (sums.square_sum(g) for g in grads if g is not None)
+                squares = (dense.square_sum(g) for g in grads if g is not None)
                 total[part.start] += sum(squares)
     return total

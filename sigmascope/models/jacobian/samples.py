@@ -12,7 +12,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.overrides import TorchFunctionMode
 
 from sigmascope.core.guard import Refusal
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.models.jacobian.adjoints import acts_as_linear
 from sigmascope.models.layers import Unsplit, explaining, rounding, transposed
 from sigmascope.models.samples import mapped, tensors
@@ -340,7 +340,7 @@ def _alone(scene: Scene, rows: Tensor, mode: NumbersAsked | None = None) -> Tens
 
 
 def _same(before: Tensor, after: Tensor | None, rows: Tensor, tolerance: float) -> bool:
-    if after is None or after.shape != before[rows].shape or not sums.is_finite(after):
+    if after is None or after.shape != before[rows].shape or not dense.is_finite(after):
         return False
     return not _differ(before[rows], after.cpu(), tolerance)
 

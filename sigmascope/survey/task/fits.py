@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.core.guard import random_states
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.models import Subject
 from sigmascope.models.samples import IGNORED, Loss, tensors
 from sigmascope.models.structure import Tail
@@ -142,7 +142,7 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
         known["omitted"] = omitted_classes(loss, output, targets, labels, subject.batch)
         known["reversed"] = reversed_loss(loss, output, targets, labels, needs)
         known["unpaired"] = is_unpaired(loss, output, targets)
-    if output.numel() > LARGEST or not sums.is_finite(output):
+    if output.numel() > LARGEST or not dense.is_finite(output):
         return TaskFit(**known)
     # the loss as it is, the least of all outputs, and that of one for all samples
     free, same = _ends(loss, output, targets, labels, needs)
@@ -241,7 +241,7 @@ def _ends(
     if needs is not None and needs.probabilities:
         return both(share)[0], constant_loss(output, targets, loss)
     found = both(domain_of(output))
-    shares = sums.is_finite(output) and float(output.min()) >= 0 and float(output.max()) <= 1
+    shares = dense.is_finite(output) and float(output.min()) >= 0 and float(output.max()) <= 1
     now = _loss_of(loss, output, targets)
     endless = now is not None and min(found) < now - UNBOUNDED * (1 + abs(now))
     return both(share) if shares and endless else found
@@ -310,7 +310,7 @@ def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
     Cost: a dozen evaluations of the loss, and one gradient.
     """
     now, slope = _loss_of(loss, output, targets), _slope_of(loss, output, targets)
-    if now is None or slope is None or not sums.is_finite(output) or not sums.is_finite(slope):
+    if now is None or slope is None or not dense.is_finite(output) or not dense.is_finite(slope):
         return False
     base = output.detach()
     noise = torch.randn(base.shape, generator=torch.Generator().manual_seed(0)).to(base)

@@ -12,7 +12,7 @@ from torch import Tensor
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Item, Reading, Skipped
-from sigmascope.linalg import stacks
+from sigmascope.linalg import ranks
 from sigmascope.linalg.krylov import trace_of_forms
 from sigmascope.models import Subject
 from sigmascope.models.jacobian import Sweep
@@ -59,13 +59,13 @@ def feature_items(subject: Subject) -> Iterator[Item]:
         some = "" if len(there) == samples else " that are not zero"
         how = f"mean over {len(there)} samples{some}" + (f", {_of(swept)}" if _of(swept) else "")
         ends = _ends(there, shape, swept.rounding)
-        counts = stacks.rank_counts(ends, shape)
+        counts = ranks.rank_counts(ends, shape)
         risk = 0.0
         if swept.whole and bool((counts[0] < counts[1]).any()) and swept.rounding > SINGLE:
             why = "its smallest singular values are no larger than what half precision rounds off"
             yield Skipped(site, q.ADJOINT_LOG_PSEUDO_DETERMINANT, why)
         elif swept.whole:
-            volume = _mean(stacks.log_volumes(ends, counts), len(there), how)
+            volume = _mean(ranks.log_volumes(ends, counts), len(there), how)
             yield Reading(site, q.ADJOINT_LOG_PSEUDO_DETERMINANT, volume, view)
         if not swept.whole:
             counts, risk = _least_ranks(ends, counts[1], adjoint.width, swept)
@@ -75,8 +75,8 @@ def feature_items(subject: Subject) -> Iterator[Item]:
 
 
 def _least_ranks(
-    ends: stacks.Ends, value: Tensor, width: int, swept: Sweep
-) -> tuple[stacks.Ends, float]:
+    ends: ranks.Ends, value: Tensor, width: int, swept: Sweep
+) -> tuple[ranks.Ends, float]:
     """The ranks of Jacobians of which some rows, or mixtures `G J` of all, are known; their risk.
 
     Of a mixture, `σ_j(J) >= σ_j(G J) / ‖G‖`, and `σ_1(J)` is bounded as by `trace_of_forms`. Rows
@@ -90,12 +90,12 @@ def _least_ranks(
     norm = 1 + math.sqrt(k / total) + math.sqrt(2 * math.log(1 / chance) / total)
     fewest = 2 * float(scipy.special.gammaincinv(k / 2, chance))  # of chi squared
     top = high[:, :1] * math.sqrt(total / fewest)
-    rtol = stacks.rank_tolerance((total, width))
+    rtol = ranks.rank_tolerance((total, width))
     surely = (low > rtol * norm * top).sum(1).clamp(min=1)
     return (surely, torch.maximum(value, surely), most), RISK
 
 
-def _ends(sigma: Float64[Tensor, "m r"], shape: tuple[int, int], model: float) -> stacks.Ends:
+def _ends(sigma: Float64[Tensor, "m r"], shape: tuple[int, int], model: float) -> ranks.Ends:
     """Roots of eigenvalues of Gram matrices, with what rounding leaves of them.
 
     A model in half precision rounds the derivatives themselves, in each layer that they come
@@ -110,7 +110,7 @@ def _ends(sigma: Float64[Tensor, "m r"], shape: tuple[int, int], model: float) -
     return (low - off).clamp(min=0), sigma, high + off
 
 
-def _mean(ends: stacks.Ends, count: int, how: str, *, risk: float = 0.0) -> Estimate:
+def _mean(ends: ranks.Ends, count: int, how: str, *, risk: float = 0.0) -> Estimate:
     """Over so many samples, of which those that are not given count zero."""
     low, value, high = (float(end.double().sum()) / count for end in ends)
     # each is asked to hold for all samples together

@@ -14,12 +14,11 @@ from torch import Tensor
 from sigmascope.core import quantities as q
 from sigmascope.core.quantities import View
 from sigmascope.core.records import Estimate, Item, Reading, Skipped
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.models import Subject
-from sigmascope.models.gradients import Dropped, dropped, watching_dropout
+from sigmascope.models.gradients import Dropped, dropped, reduced_gradients, watching_dropout
 from sigmascope.models.layers import plain
 from sigmascope.models.samples import chosen
-from sigmascope.models.trial_gradients import reduced_gradients
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.task import (
     FEWEST,
@@ -80,13 +79,13 @@ class Gradient:
 
     @classmethod
     def of(cls, gradient: Tensor, *, whole: bool) -> "Gradient":
-        dense = gradient if gradient.layout == torch.strided else gradient.to_dense()
-        square = sums.square_sum(dense)
-        bad = 0 if math.isfinite(square) else dense.numel() - int(dense.isfinite().sum())
-        parts = torch.view_as_real(dense.resolve_conj()) if dense.is_complex() else dense
+        g = gradient if gradient.layout == torch.strided else gradient.to_dense()
+        square = dense.square_sum(g)
+        bad = 0 if math.isfinite(square) else g.numel() - int(g.isfinite().sum())
+        parts = torch.view_as_real(g.resolve_conj()) if g.is_complex() else g
         least, most = parts.aminmax() if parts.numel() else (torch.zeros(()), torch.zeros(()))
         largest = float(torch.maximum(most, -least))  # a copy without signs would be as large
-        return cls(square, largest, bad, dense.clone() if whole else None)
+        return cls(square, largest, bad, g.clone() if whole else None)
 
 
 Gradients = Callable[[], dict[str, Gradient]]
@@ -165,7 +164,7 @@ RISK = 0.05
 def first_loss_items(subject: Subject) -> Iterator[Item]:
     """Nats above equal scores; how much of the targets neighbours could tell at most."""
     loss, targets, output = subject.loss, subject.targets, subject.output
-    if loss is None or not isinstance(targets, Tensor) or not sums.is_finite(output):
+    if loss is None or not isinstance(targets, Tensor) or not dense.is_finite(output):
         return
     if not targets.is_floating_point() and output.ndim > 1:
         # the first loss less that of equal scores, where this is the logarithm of their number
@@ -181,7 +180,7 @@ def first_loss_items(subject: Subject) -> Iterator[Item]:
     both = subject.activations.get(first)
     wanted = target_rows(targets, subject.count)
     rows = None if both is None else both.samples
-    if rows is None or wanted is None or subject.count < FEWEST or not sums.is_finite(rows):
+    if rows is None or wanted is None or subject.count < FEWEST or not dense.is_finite(rows):
         return
     limits = neighbour_limits(rows, wanted)
     if limits is not None:

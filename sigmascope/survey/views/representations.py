@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Item, Reading, SiteSpectrum, Skipped
-from sigmascope.linalg import frobenius_norm, measure, sums
+from sigmascope.linalg import dense, frobenius_norm, measure
 from sigmascope.models import OUTPUT, Subject
-from sigmascope.models.trial_gradients import reduced_gradients
+from sigmascope.models.gradients import reduced_gradients
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.setup import BEHIND_ZEROS, filled, zero_weights
 
@@ -28,7 +28,7 @@ def representation_items(subject: Subject) -> Iterator[Item]:
     freed = _freed(subject, dead)
     for site, both in subject.activations.items():
         for form, rows in both.forms().items():
-            if not sums.is_finite(rows):
+            if not dense.is_finite(rows):
                 bad = rows.numel() - int(rows.isfinite().sum())
                 yield Reading(site, q.NON_FINITE_ENTRIES, Estimate.exactly(bad), view, form)
                 yield Skipped(site, view, f"{bad} of {rows.numel()} entries are not finite")

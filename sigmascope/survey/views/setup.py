@@ -11,9 +11,9 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Fact, Item, Reading, Skipped
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.models import OUTPUT, Subject
-from sigmascope.models.gradients import Dropped
+from sigmascope.models.gradients import Dropped, reduced_gradients
 from sigmascope.models.layers import Call, module_name
 from sigmascope.models.samples import chosen, tensors
 from sigmascope.models.sequences import (
@@ -35,8 +35,7 @@ from sigmascope.models.structure.inputs import (
     unread_inputs,
 )
 from sigmascope.models.structure.randomness import random_outputs
-from sigmascope.models.trial_gradients import reduced_gradients
-from sigmascope.survey.coverage import differentiated, tried
+from sigmascope.survey.profiling import differentiated, tried
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.gradients import (
     Gradients,
@@ -61,7 +60,7 @@ def sequence_items(subject: Subject) -> Iterator[Item]:
     loss, targets, output = subject.loss, subject.targets, subject.output
     if loss is None or not isinstance(targets, Tensor) or subject.batch_dim != 0:
         return
-    if not sums.is_finite(output) or not ordered(output, targets, subject.count):
+    if not dense.is_finite(output) or not ordered(output, targets, subject.count):
         return
     looks = counted(loss, output, targets)
     if looks is None or not bool(looks.any()):
@@ -112,7 +111,7 @@ def recurrence_items(subject: Subject) -> Iterator[Item]:
             yield Skipped(call.site, q.STEP_FACTOR, why)
             continue
         steps = call.input.shape[1 if layer.batch_first else 0]
-        if steps >= FEWEST and sums.is_finite(call.input):
+        if steps >= FEWEST and dense.is_finite(call.input):
             yield Reading(call.site, q.STEPS, Estimate.exactly(steps), NAME)
             filled = read_filling(subject.model, subject.batch, layer)
             if filled > 0:
@@ -256,7 +255,7 @@ def _misfit(subject: Subject) -> Iterator[Item]:
             # `E[(x - m)² / v]`, the median over channels: 1 where the statistics are those of `x`
             columns = x.detach().double().transpose(0, 1).flatten(1)
             centre, scale = mean.double()[:, None], variance.double() + module.eps
-            size = sums.median((columns - centre).square().mean(1) / scale)
+            size = dense.median((columns - centre).square().mean(1) / scale)
             yield Reading(call.site, q.NORMALISED_SQUARE, Estimate.rounded(size, ulps=2**20), NAME)
 
 
@@ -274,7 +273,7 @@ def _shared(subject: Subject) -> Iterator[Item]:
         scale = torch.stack([x.var(1) for x in columns]).mean(0) + module.eps
         for call, x in zip(own, columns, strict=True):
             square, spread = ((x - c).square().mean(1) / scale for c in (centre, x.mean(1, True)))
-            sizes = sums.median(square), sums.median(spread)
+            sizes = dense.median(square), dense.median(spread)
             size = max(sizes, key=lambda s: max(s, 1 / max(s, 1e-300)))
             yield Reading(call.site, q.SHARED_SQUARE, Estimate.rounded(size, ulps=2**20), NAME)
 
@@ -359,9 +358,9 @@ def _sizes(subject: Subject) -> Iterator[Item]:
             None if r is None else (r.samples if r.channels is None else r.channels)
             for r in (read, wrote)
         )
-        if b is None or not sums.is_finite(b):
+        if b is None or not dense.is_finite(b):
             continue
-        if a is not None and sums.is_finite(a):
+        if a is not None and dense.is_finite(a):
             apart = _size(_centred(a))
             if apart > ROUNDING * _size(a):
                 gain = Estimate.rounded(_size(_centred(b)) / apart, ulps=64)
@@ -392,7 +391,7 @@ def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     first = next((c.site for c in subject.calls), "")
     for site, both in subject.activations.items():
         units = both.samples if both.channels is None else both.channels
-        if site in (first, OUTPUT) or units is None or not sums.is_finite(units):
+        if site in (first, OUTPUT) or units is None or not dense.is_finite(units):
             continue
         if (distinct := _distinct(units)) is not None:
             yield Reading(site, q.DISTINCT_UNITS, Estimate.exactly(distinct), NAME)
@@ -448,7 +447,7 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     freed = _freed(subject, frozenset(n for n, g in grads.items() if g.largest == 0))
     # how far a gradient moves a weight, or how large it is where that is zero
     for name, g in grads.items():
-        size, norm = sums.norm(own[name].detach()), math.sqrt(g.square)
+        size, norm = dense.norm(own[name].detach()), math.sqrt(g.square)
         if not math.isfinite(norm):
             yield Reading(name, q.NON_FINITE_ENTRIES, Estimate.exactly(g.bad), NAME)
         elif size > 0:
@@ -514,7 +513,7 @@ def _centred(rows: Tensor) -> Tensor:
 
 
 def _size(rows: Tensor) -> float:
-    return math.sqrt(sums.square_sum(rows) / rows.numel())
+    return math.sqrt(dense.square_sum(rows) / rows.numel())
 
 
 VIEW = ProfileView("setup", setup_items)

@@ -10,7 +10,7 @@ from torch import Tensor
 from sigmascope.core import quantities as q
 from sigmascope.core.quantities import View
 from sigmascope.core.records import Estimate, Fact, Item, Reading, Skipped
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.models import OUTPUT, Subject
 from sigmascope.models.samples import tensors
 from sigmascope.models.state import still
@@ -42,7 +42,7 @@ def task_items(subject: Subject) -> Iterator[Item]:
     for site in (first, *others):
         own = subject.activations[site].samples if site in subject.activations else None
         rows = own if site == first else rows
-        if own is not None and sums.is_finite(own):
+        if own is not None and dense.is_finite(own):
             size = own.double().square().mean().sqrt().item()
             yield Reading(site, q.INPUT_SIZE, Estimate.rounded(size, ulps=64), VIEW)
             spread = own.double().std(0, correction=0).square().mean().sqrt().item()
@@ -114,13 +114,13 @@ def task_items(subject: Subject) -> Iterator[Item]:
     apart = fit.labels is None or fit.labels.wanted is None
     if apart and wanted.shape[1] > 1 and targets.numel() != subject.output.numel():
         return  # what was done and what it earned, say, which nothing says that inputs should tell
-    if rows is not None and sums.is_finite(rows) and subject.count >= FEWEST:
+    if rows is not None and dense.is_finite(rows) and subject.count >= FEWEST:
         # what inputs tell of the targets, and layer by layer what representations do
         signal = target_signal(rows, wanted)
         if signal is not None:
             yield Reading(first, q.TARGET_SIGNAL, Estimate.rounded(signal, ulps=64), VIEW)
         for site, both in subject.activations.items():
-            if both.samples is not None and sums.is_finite(both.samples):
+            if both.samples is not None and dense.is_finite(both.samples):
                 alignment = target_alignment(both.samples, wanted)
                 if alignment is not None:
                     aligned = Estimate.rounded(alignment, ulps=64)

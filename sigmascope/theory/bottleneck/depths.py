@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal, RowFile
 from sigmascope.core.records import Estimate, Shown
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.models import Subject
 from sigmascope.models.layers import called
 from sigmascope.models.samples import IGNORED, require_finite_targets
@@ -241,7 +241,7 @@ def predictable(x: Float64[Tensor, "n d"], rest: Float64[Tensor, "n c"]) -> floa
         At most 1; 0 where the mean predicts as well.
     """
     distance = torch.cdist(x, x).square()
-    scale = sums.median(distance) or 1.0
+    scale = dense.median(distance) or 1.0
     K = torch.exp(-distance / scale)
     centred = rest - rest.mean(0)
     total = float(centred.square().sum())

@@ -12,7 +12,7 @@ from torch import Tensor
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Item, Reading, Skipped, Spectrum
-from sigmascope.linalg import sums
+from sigmascope.linalg import dense
 from sigmascope.models import Subject
 from sigmascope.survey.views.base import ProfileView
 from sigmascope.theory import jacot2023
@@ -47,7 +47,7 @@ def inner_dimension(sigma: Float64[Tensor, "n r"], *, mixtures: int | None = Non
     Source:
         Jacot 2023, Sec. 2: the rank of the Jacobian is at most the bottleneck rank.
     """
-    typical = [sums.median(of) for of in sigma.unbind(1)] if len(sigma) else []
+    typical = [dense.median(of) for of in sigma.unbind(1)] if len(sigma) else []
     top = typical[0] if typical else 0.0
     if not top > 0:
         return Estimate(0.0, 0.0, 0.0, "the output depends on no input")

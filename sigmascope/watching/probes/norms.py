@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from sigmascope.core import quantities as q
-from sigmascope.watching.parameters import Place
-from sigmascope.watching.probes.base import Found, Probe, Sharing
+from sigmascope.watching.probes.base import Found, Place, Probe, Sharing
 from sigmascope.watching.processes import Processes, added_up, is_partial, part, sharded_kind
 from sigmascope.watching.sinks import LOSS, OPTIMIZER, Column
 

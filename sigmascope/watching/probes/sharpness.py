@@ -12,8 +12,7 @@ from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate
 from sigmascope.linalg.krylov import Operator
 from sigmascope.models import Subject
-from sigmascope.watching.parameters import Place
-from sigmascope.watching.probes.base import Found, Probe, nothing
+from sigmascope.watching.probes.base import Found, Place, Probe, nothing
 from sigmascope.watching.sinks import WHOLE, Column
 
 # ------------------------------------------------------------------------------

@@ -7,10 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from tests.watching.made import Shelf, at_leisure, passed, stack
+from sigmascope.linalg import participation_ratio
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.survey import profile
+from sigmascope.watching.probes import activations
+from tests.watching.made import Shelf, at_leisure, passed, stack, task, watched
 
 
-def watched(model, *batches):
+def read_of(model, *batches):
     """Readings of a step in which these batches pass, the second of all."""
     found = passed(model, *batches, only=["activations"]).estimates()
     return {at: estimate.value for at, estimate in found.items()}
@@ -20,7 +24,7 @@ def test_sizes_and_variation_are_those_of_what_each_layer_reads():
     torch.manual_seed(0)
     model = stack(5, 8, 3).double()
     x = torch.randn(6, 5, dtype=torch.float64)
-    found = watched(model, x)
+    found = read_of(model, x)
     h = model[:2](x).detach()
     for site, rows in (("0", x), ("2", h)):
         apart = (rows - rows.mean(0)).norm() / rows.norm()
@@ -35,7 +39,7 @@ def test_passes_of_one_step_add_up():
     torch.manual_seed(0)
     model = stack(5, 8, 3).double()
     x = torch.randn(6, 5, dtype=torch.float64)
-    assert watched(model, x[:2], x[2:]) == pytest.approx(watched(model, x), rel=1e-12)
+    assert read_of(model, x[:2], x[2:]) == pytest.approx(read_of(model, x), rel=1e-12)
 
 
 def test_channels_are_units_where_there_are_positions():
@@ -43,7 +47,7 @@ def test_channels_are_units_where_there_are_positions():
     model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 3)).double()
     with torch.no_grad():
         model[0].bias[1:3] = -100.0
-    found = watched(model, torch.randn(3, 2, 8, 8, dtype=torch.float64))
+    found = read_of(model, torch.randn(3, 2, 8, 8, dtype=torch.float64))
     assert found["dead units", "2"] == 0.5
 
 
@@ -52,7 +56,7 @@ def test_saturation_is_the_share_near_the_ends():
     nn.init.ones_(model[0].weight)
     nn.init.zeros_(model[0].bias)
     x = torch.tensor([[0.1], [9.0], [-9.0], [0.5]], dtype=torch.float64)
-    assert watched(model, x)["saturated share", "1"] == 0.5
+    assert read_of(model, x)["saturated share", "1"] == 0.5
 
 
 def test_drift_is_between_batch_and_running_statistics():
@@ -60,10 +64,10 @@ def test_drift_is_between_batch_and_running_statistics():
     model = nn.Sequential(nn.BatchNorm1d(4, momentum=0.0)).double()
     x = torch.randn(4000, 4, dtype=torch.float64)
     x = (x - x.mean(0)) / x.std(0, correction=0)
-    assert watched(model, 2.0 * x + 3.0)["statistics drift", "0"] == pytest.approx(
+    assert read_of(model, 2.0 * x + 3.0)["statistics drift", "0"] == pytest.approx(
         math.hypot(1.5, math.log(2.0)), rel=1e-9
     )
-    assert watched(model, x)["statistics drift", "0"] == pytest.approx(0.0, abs=1e-12)
+    assert read_of(model, x)["statistics drift", "0"] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_validation_passes_and_copies_are_not_heard():
@@ -88,7 +92,7 @@ def test_what_is_not_a_number_is_read_as_such():
     model = stack(3, 4, 2)
     x = torch.randn(5, 3)
     x[0, 0] = math.nan
-    found = watched(model, x)
+    found = read_of(model, x)
     assert ("non-finite entries", "0") in found
 
 
@@ -99,4 +103,63 @@ def test_a_unit_is_dead_where_it_is_zero_on_every_sample_and_nowhere_else():
     model = nn.Sequential(nn.Linear(5, 5, bias=False), nn.Linear(5, 2)).double()
     with torch.no_grad():
         model[0].weight.copy_(torch.eye(5))
-    assert watched(model, rows)["dead units", "1"] == 2 / 5
+    assert read_of(model, rows)["dead units", "1"] == 2 / 5
+
+
+def estimates(model, x, steps=3):
+    return passed(model, x, steps=steps, only=["representations"]).estimates()
+
+
+@pytest.mark.parametrize("wide", [1024, 3])
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+def test_both_ratios_are_those_of_the_spectra(monkeypatch, wide, shift):
+    monkeypatch.setattr(activations, "WIDE", wide)
+    torch.manual_seed(0)
+    model = stack(5, 8, 3).double()
+    x = torch.randn(7, 5, dtype=torch.float64) + shift
+    found = estimates(model, x, 8)
+    for site, rows in (("0", x), ("2", model[:2](x).detach())):
+        for name, of in (
+            ("participation ratio", rows),
+            ("centred participation ratio", rows - rows.mean(0)),
+        ):
+            estimate = found[name, site]
+            true = participation_ratio(spectrum(of)).value
+            assert estimate.low <= true <= estimate.high
+            assert estimate.value == pytest.approx(true, rel=1e-9)
+            assert estimate.high - estimate.low < 1e-6
+
+
+def test_positions_are_thinned_alike_in_every_sample():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4)).double()
+    x = torch.randn(3, 100, 4, dtype=torch.float64)
+    found = estimates(model, x)
+    step = -(-100 // activations.POSITIONS)
+    true = participation_ratio(spectrum(x[:, ::step].flatten(0, 1))).value
+    assert found["participation ratio", "0"].value == pytest.approx(true, rel=1e-9)
+
+
+def test_equal_rows_have_no_centred_ratio():
+    model = stack(4, 3).double()
+    found = estimates(model, torch.ones(5, 4, dtype=torch.float64))
+    assert found["participation ratio", "0"].value == pytest.approx(1.0)
+    assert ("centred participation ratio", "0") not in found
+
+
+def test_rows_that_are_not_finite_have_none():
+    model = stack(4, 3).double()
+    x = torch.randn(5, 4, dtype=torch.float64)
+    x[0, 0] = float("inf")
+    assert {name for name, _ in estimates(model, x)} == {"watched share"}
+
+
+def test_readings_are_those_of_profile_in_their_own_view():
+    model = stack(5, 4, 3).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    x, _ = task()
+    shelf = watched(model, optimizer, 30, probe_batch=x, views=["weights"], only=["profile"])
+    found = {(r.site, r.quantity, r.form): r.estimate for r in shelf.readings()
+             if r.view == "weights"}  # fmt: skip
+    own = profile(model, x, views=["weights"]).readings
+    assert found == {(r.site, r.quantity, r.form): r.estimate for r in own}

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.watching.parameters import places
 from sigmascope.watching.probes import Losses, norms
+from sigmascope.watching.probes.base import places
 from sigmascope.watching.probes.norms import KEPT, Squares
 from sigmascope.watching.processes import Processes
 from tests.models_zoo import Net

@@ -12,8 +12,8 @@ from torch import nn
 from sigmascope.core.guard import door
 from sigmascope.core.records import Assumption, Estimate, Shown
 from sigmascope.models import Subject
+from sigmascope.models.gradients import Pull, trial_gradients
 from sigmascope.models.samples import Batch, Loss
-from sigmascope.models.trial_gradients import Pull, trial_gradients
 from sigmascope.theory.bounds import ANY, OfModels
 from sigmascope.theory.le2022.conservation.invariants import SOURCE, Invariant, Tensors, claims
 from sigmascope.theory.symmetry import Fixed, StillSum, symmetries_of
@@ -62,7 +62,7 @@ class TrialGradient:
 
         Args:
             subject: With its targets and loss.
-            pull: As for `models.trial_gradients`.
+            pull: As for `models.gradients.trial_gradients`.
             nudged: How many runs with changed parameters.
         """
         parameters = {n: p for n, p in subject.model.named_parameters() if p.requires_grad}

@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.core.guard import random_states
+from sigmascope.models.gradients import trial_gradients
 from sigmascope.models.networks import resnet
-from sigmascope.models.trial_gradients import trial_gradients
 from sigmascope.theory.le2022 import conservation
 from sigmascope.theory.le2022.conservation.invariants import formula, reason
 from sigmascope.theory.symmetry import Symmetry

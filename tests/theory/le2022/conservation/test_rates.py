@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Verdict
 from sigmascope.models import Subject
-from sigmascope.models.trial_gradients import trial_gradients
+from sigmascope.models.gradients import trial_gradients
 from sigmascope.theory.le2022 import conservation
 from sigmascope.theory.le2022.conservation import rates
 from tests.models_zoo import MODELS, Net
