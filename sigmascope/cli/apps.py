@@ -33,6 +33,7 @@ from sigmascope.cli.outputs import (
 )
 from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
+from sigmascope.cli.progress import STATUS
 from sigmascope.cli.rankings import rank
 from sigmascope.cli.remedies import remedy
 from sigmascope.cli.reproductions import reproduce
@@ -70,6 +71,7 @@ COMMANDS = (
     export,
     view,
 )
+AT_ONCE = (theorems, explain, export, view)  # which have no work to speak of, or end by themselves
 NO_MEMORY = re.compile("not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
 UNLOADED = re.compile(r"\.so\b|\.dll\b|\.dylib\b|DLL load failed")  # of compiled code
 NARROW = 40  # columns; in fewer, help would be laid out for ever
@@ -113,6 +115,8 @@ def main() -> None:
             command(*bound.args, **bound.kwargs)
             sys.exit(HEALTHY)
         with results_apart():
+            if command not in AT_ONCE:
+                STATUS.begin("loading torch")
             code = command(*bound.args, **bound.kwargs)
         sys.exit(code)
     except cyclopts.CycloptsError as error:
@@ -141,6 +145,8 @@ def main() -> None:
         if isinstance(error, guard.Refusal | OSError):
             named = " ".join(("sigmascope", *app.parse_commands(words)[0]))
             note(f"`{named} --help` shows how it is called, with examples.")
+    finally:
+        STATUS.end()
     sys.exit(MISUSED)
 
 

@@ -9,7 +9,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from sigmascope.cli.options import BUDGET, Count, Device, Loss, budget_of, loss_of, moved, seeded
-from sigmascope.cli.outputs import finish, note, progress_bar, require_targets, wrote
+from sigmascope.cli.outputs import finish, note, require_targets, wrote
+from sigmascope.cli.progress import STATUS, progress_bar
 from sigmascope.core import guard
 from sigmascope.core.guard import Refusal
 
@@ -28,6 +29,7 @@ def diagnose(
     loss: Loss = None,
     device: Device = None,
     cure: bool = False,
+    quick: bool = False,
     html: Path | None = None,
     json: str | None = None,
     plot: Path | None = None,
@@ -67,6 +69,7 @@ def diagnose(
         device: Where to compute.
         cure: Try cures on copies, and print what to change for the best ones: a unified diff where
             the lines have a place in the program's file. Of a script that is done anyhow.
+        quick: Only what a few passes show: nothing is trained. What is left out is listed.
         html: Write an interactive page here.
         json: Write machine-readable results here; `-` for standard output, in place of the text.
         plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
@@ -81,7 +84,13 @@ def diagnose(
         write: Write the script with its first change here, a file that is not there yet.
     """
     if module or (program.endswith(".py") and ":" not in program):
-        own = {"samples": samples != 128, "loss": loss, "device": device, "seed": seed}
+        own = {
+            "quick": quick,
+            "samples": samples != 128,
+            "loss": loss,
+            "device": device,
+            "seed": seed,
+        }
         _require_none({**own, "budget": budget != BUDGET}, "program, `train.py:program`", program)
         how = {"steps": steps, "seconds": seconds, "scratch": scratch, "write": write}
         return _script(
@@ -99,11 +108,21 @@ def diagnose(
 
     require_targets(html=html, json=json, plot=plot)
     allowed = [budget_of(budget) for _ in ("diagnosis", "cures")]
+    STATUS(f"opening {program}", 0, 0)
     whole = _asked(sources.open_program(program, generator=seeded(seed)), loss, device)
+    if cure and quick:
+        raise Refusal("`--cure` trains copies, and `--quick` does not: leave one of them out.")
     if cure:
         diagnosis.cures.require_recipe(whole)
     with progress_bar() as progress:
-        found = diagnosis.diagnose(whole, samples=samples, progress=progress, budget=allowed[0])
+        found = diagnosis.diagnose(
+            whole,
+            samples=samples,
+            progress=progress,
+            early=progress.found,
+            quick=quick,
+            budget=allowed[0],
+        )
     cures = None
     if cure:
         cures = found.cures(samples=samples, budget=allowed[1])
@@ -159,7 +178,7 @@ def _script(
     try:
         with progress_bar() as progress:
             found = scripts.diagnose_script(
-                started, steps=steps, seconds=seconds, progress=progress
+                started, steps=steps, seconds=seconds, progress=progress, early=progress.found
             )
     except Refusal as reason:
         own = [] if module or not Path(target).is_file() else candidates(Path(target))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from sigmascope.cli.outputs import note, progress_bar, refusing
+from sigmascope.cli.outputs import note, refusing
+from sigmascope.cli.progress import STATUS, progress_bar
 from sigmascope.core import guard
 from sigmascope.core.quantities import ALL, View
 
@@ -72,6 +73,8 @@ def _require_loss(_: Any, name: str | None) -> None:
 
 def _require_device(_: Any, name: str | None) -> None:
     """Refuse a device that is not there, before anything is read."""
+    if name is None:
+        return
     import torch
 
     try:
@@ -266,6 +269,7 @@ def open_named(model: str, source: Source) -> "tuple[Model, Data]":
     """The model and the data that the words of the command line name."""
     from sigmascope import sources
 
+    STATUS(f"opening {model}", 0, 0)
     with guard.memory(source.memory):
         found = sources.open_both(
             model,
@@ -357,7 +361,13 @@ def program_of(opened: "Model", data: "Data", source: Plan) -> "Program":
 
 
 def measure(
-    opened: "Model", data: "Data", source: Plan, views: list[View] | None, budget: guard.Budget
+    opened: "Model",
+    data: "Data",
+    source: Plan,
+    views: list[View] | None,
+    budget: guard.Budget,
+    *,
+    quick: bool = False,
 ) -> "Diagnosis":
     """A diagnosis whose profile knows the names the user gave."""
     from dataclasses import replace
@@ -373,6 +383,8 @@ def measure(
             batch_dim=source.batch_dim,
             generator=seeded(source.seed),
             progress=progress,
+            early=progress.found,
+            quick=quick,
             fit=not opened.trained if source.fit is None else source.fit,
             budget=budget,
         )

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sigmascope.cli.progress import STATUS
 from sigmascope.core import guard
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ def write(target: str, form: Any) -> None:
     quoted = lambda c: json.dumps(c)[1:-1]
     text = "\n".join(guard.printable(line, by=quoted) for line in text.split("\n"))
     if target == "-":
+        STATUS.rest()
         results().write(text)
         return
     guard.write_text(target, text, mark=MARKS["json"])
@@ -189,11 +191,13 @@ def terminal() -> dict[str, Any]:
 
 def show(text: str) -> None:
     """Results, on standard output."""
+    STATUS.rest()
     results().write(text if text.endswith("\n") else f"{text}\n")
 
 
 def note(words: str) -> None:
     """A word to the person, apart from the results on standard output."""
+    STATUS.rest()
     with suppress(OSError):  # there may be nobody to hear it
         sys.stderr.write(f"{guard.printable(words)}\n")
 
@@ -223,6 +227,7 @@ class _Said(io.TextIOBase):
     """What a model prints, on standard error, as text that cannot act on a terminal."""
 
     def write(self, text: str) -> int:
+        STATUS.rest()
         sys.stderr.write(guard.printable_lines(text))
         return len(text)
 
@@ -250,38 +255,6 @@ def _own(stream: Any) -> Iterator[Any]:
         with suppress(OSError):  # a reader that has left hears nothing
             own.close()
         os.close(kept)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar with the time left, on a terminal, once two seconds have passed."""
-    from threading import Timer
-
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description:>16}", markup=False),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    task = bar.add_task("", total=1)
-    timer = Timer(2.0, bar.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield lambda words, done, total: bar.update(
-            task, description=guard.printable(words), completed=done, total=total
-        )
-    finally:
-        timer.cancel()
-        if bar.live.is_started:  # else rich 13 prints an empty line
-            bar.stop()
 
 
 # ------------------------------------------------------------------------------

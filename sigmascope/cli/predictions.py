@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Literal
 
 from sigmascope.cli.options import Count, Gain, seeded
-from sigmascope.cli.outputs import finish, progress_bar, refusing, require_targets
+from sigmascope.cli.outputs import finish, refusing, require_targets
+from sigmascope.cli.progress import progress_bar
 
 Law = Literal["gaussian", "uniform", "asymmetric"]
 

@@ -17,6 +17,7 @@ def profile(
     *,
     source: Plan = UNPLANNED,
     views: Views = None,
+    quick: bool = False,
     html: Path | None = None,
     json: str | None = None,
     plot: Path | None = None,
@@ -43,6 +44,7 @@ def profile(
         model: What to measure.
         source: The data and weights, and how they are trained.
         views: Only these views; by default all but `balances`, `bottleneck` and `conditioning`.
+        quick: Only what a few passes show; what is left out is listed.
         html: Write an interactive page here.
         json: Write machine-readable results here; `-` for standard output, in place of the text.
         plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
@@ -57,7 +59,7 @@ def profile(
     require_run(run)
     budget = budget_of(source.budget)
     opened, data = open_named(model, source)
-    found = measure(opened, data, source, views, budget)
+    found = measure(opened, data, source, views, budget, quick=quick)
     measured, findings = found.profile, found.findings
     failed = strict and any(f.severity == "error" for f in findings)
     code = finish(measured, findings, json=json, plot=plot, failed=failed)

@@ -15,7 +15,8 @@ from sigmascope.cli.options import (
     seeded,
     task,
 )
-from sigmascope.cli.outputs import finish, progress_bar, refusing, require_targets
+from sigmascope.cli.outputs import finish, refusing, require_targets
+from sigmascope.cli.progress import progress_bar
 from sigmascope.core.guard import memory
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sigmascope.cli.options import Device, Workers
-from sigmascope.cli.outputs import FOUND, HEALTHY, note, progress_bar, show
+from sigmascope.cli.outputs import FOUND, HEALTHY, note, show
+from sigmascope.cli.progress import progress_bar
 
 _DEVICE = "Where networks are trained: `cpu`, `cuda`, `cuda:1`, `mps`; `cpu` if not given."
 _OUTCOMES = {True: "holds", False: "FAILS", None: "NOT TESTED"}

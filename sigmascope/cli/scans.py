@@ -15,13 +15,13 @@ from sigmascope.cli.outputs import (
     MARKS,
     finish,
     plotted,
-    progress_bar,
     require_run,
     require_targets,
     results,
     write,
     wrote,
 )
+from sigmascope.cli.progress import progress_bar
 from sigmascope.core import guard
 
 if TYPE_CHECKING:

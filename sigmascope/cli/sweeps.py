@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sigmascope.cli.options import Count, Depths, How, Ridges, Workers, mapper_of, seeded
-from sigmascope.cli.outputs import draw, finish, note, progress_bar, require_targets
+from sigmascope.cli.outputs import draw, finish, note, require_targets
+from sigmascope.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     import torch

@@ -867,6 +867,7 @@ class Budget:
     Attributes:
         seconds: So many; infinite for as long as it takes.
         tell: Is told what something will cost before most of it is done.
+        progress: Is told each step that is made of something, how many were, and of how many.
         clock: In seconds.
     """
 
@@ -874,6 +875,7 @@ class Budget:
 
     seconds: float = USUAL
     tell: Callable[[str], None] | None = None
+    progress: Callable[[str, int, int], None] | None = None
     clock: Callable[[], float] = time.monotonic
     _used: float = 0.0
     _since: float | None = field(default=None)
@@ -902,6 +904,16 @@ class Budget:
     def left(self) -> float:
         """Seconds that are not used yet; negative where it was overrun."""
         return self.seconds - self.used
+
+    @contextmanager
+    def told(self, progress: Callable[[str, int, int], None] | None) -> Iterator[None]:
+        """Steps that are made in the block are told, unless they are told to another already."""
+        before = self.progress
+        self.progress = before or progress
+        try:
+            yield
+        finally:
+            self.progress = before
 
     @contextmanager
     def counting(self) -> Iterator[None]:

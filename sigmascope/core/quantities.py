@@ -32,6 +32,7 @@ View = Literal[
     "script",
 ]
 ALL: Final[tuple[View, ...]] = ("representations", "weights", "features", "gradients", "setup")
+QUICK: Final[tuple[View, ...]] = ("setup",)  # a few passes, and most of what arithmetic shows
 TRAINING: Final[View] = "training"  # read of training, not of a model: `diagnosis` adds it
 SCAN: Final[View] = "scan"  # read of checkpoints, without a model
 WATCH: Final[View] = "watch"  # read while a model trains, of its own batches

@@ -1,6 +1,6 @@
 """The door: a whole program in, a diagnosis out."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from sigmascope import survey
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import Budget, Refusal, door
 from sigmascope.core.records import Estimate, Finding, Item, Profile, Reading, Shown, Skipped
-from sigmascope.diagnosis.engine import judge
+from sigmascope.diagnosis.engine import judge, unproven
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.opened import (
     Opened,
@@ -39,6 +39,7 @@ NOT_ASKED = (
     "it was not asked for: `--fit` (`fit=True` in Python) trains copies for 42 passes and tells "
     "whether plain training would get under way from these weights, which were trained already"
 )
+HASTE = "a quick look leaves it out: ask without `--quick` (`quick=True` in Python)"
 ALL_OF, SOME = 16, 8  # outputs of a sample that are differentiated: all of so few, or mixtures
 
 
@@ -121,7 +122,9 @@ def diagnose(
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
     progress: survey.Progress | None = None,
+    early: Callable[[tuple[Finding, ...]], None] | None = None,
     fit: bool = True,
+    quick: bool = False,
     budget: Budget | float | None = Budget.USUAL,
     **options: Any,
 ) -> Diagnosis:
@@ -144,9 +147,13 @@ def diagnose(
         outputs: As for `survey.profile`; all where a sample has up to 16, else 8.
         batch_dim: Where batches have their samples.
         generator: As for `survey.profile`.
-        progress: As for `survey.profile`.
+        progress: As for `survey.profile`; of training it is told each step.
+        early: Called with the findings so far: once a few passes are made, and again with more that
+            is known, before copies are trained. What training has yet to prove is no error there.
         fit: Whether to measure the probability of fitting, which says little of a model that is
             trained already.
+        quick: Only what a few passes show: the views `quantities.QUICK`, and nothing is trained.
+            What is left out is said under what was skipped.
         budget: Seconds that training of copies may take, kept to within a step; None for as long as
             it takes. What there was no time for is said under what was skipped.
         options: What else goes with the name of an optimizer (`momentum`, `weight_decay`), or
@@ -169,22 +176,37 @@ def diagnose(
         whole = Program(program, data, loss, optimizer, lr, batch_size, epochs, options, **own)
     else:
         whole = program_of(program)
+    look = views
+    if quick:
+        views, fit = [v for v in q.QUICK if v in views] or q.QUICK, False
+    tell = None if early is None else lambda seen: early(unproven(judge(seen)))
     with as_found(whole.loss):
         known = opened(whole, samples=samples, batch_dim=batch_dim)
         if outputs is None:
             outputs = ALL_OF if known.width <= ALL_OF else SOME
         asked = {"views": views, "outputs": outputs, "generator": generator, "progress": progress}
         task, recipe, budget = known.task, whole.recipe(), Budget.of(budget)
-        with joined(whole.model, known.joint):
-            measured = survey.profile(whole.model, known.batch, **task, **asked)
+        with joined(whole.model, known.joint), budget.told(progress):
+            # of a quick look there is nothing before it
+            whence = None if quick else tell
+            measured = survey.profile(whole.model, known.batch, **task, **asked, early=whence)
+            if tell is not None:
+                tell(measured)
             gaps = []
             if known.unfit:
                 gaps.append(Skipped("(targets)", UNFIT, known.unfit))
+            elif quick:
+                left = [v for v in look if v not in views]
+                gaps += [Skipped("(all layers)", f"the view `{v}`", HASTE) for v in left]
+                gaps.append(Skipped("(training)", "training", HASTE))
+                measured = not_foretold(measured, HASTE)
             elif "setup" in views:
                 if fit:
                     family = "adam" if recipe is None else recipe.family
                     how = {"optimizer": family, "budget": budget}
                     measured = foretold(measured, whole.model, known.batch, **task, **how)
+                    if tell is not None:
+                        tell(measured)
                 else:
                     measured = not_foretold(measured, NOT_ASKED)
                 measured = _trained(measured, whole, known, recipe, budget)

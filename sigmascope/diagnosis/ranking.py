@@ -322,7 +322,7 @@ class _Tried:
     @classmethod
     def of(cls, entry: Entry, budget: Budget, *, left: int) -> "_Tried":
         """After the rounds that every design gets, in its part of the time that is left."""
-        part = Budget(max(budget.left, 1e-9) / left, budget.tell, budget.clock)
+        part = Budget(max(budget.left, 1e-9) / left, budget.tell, clock=budget.clock)
         with _naming(entry.name):
             probing = looked(entry, part, among=left)
             spent = probing.passes

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sigmascope.core import guard, products, records
 from sigmascope.core.guard import Refusal, allowed, door, size_words
-from sigmascope.core.quantities import ALL, EVERY, View
+from sigmascope.core.quantities import ALL, EVERY, QUICK, View
 from sigmascope.core.records import Fact, Item, Layer, Profile, Reading, SiteSpectrum, Skipped
 from sigmascope.linalg.spectra import counted
 from sigmascope.models import Subject, weights
@@ -110,6 +110,7 @@ def profile(
     generator: torch.Generator | None = None,
     memory: int | str | None = None,
     progress: Progress | None = None,
+    early: Callable[[Profile], None] | None = None,
 ) -> Profile:
     """Measure a model on a batch, view by view, and check the theorems that apply.
 
@@ -136,6 +137,8 @@ def profile(
             file without a name (`TMPDIR`), as large as the weights. Theorems, and the views on
             request, may take more where models are as large as this.
         progress: Called with a word, the steps done and the steps in all.
+        early: Called once, with a profile of what `quantities.QUICK` views say, as soon as they do;
+            they are measured first then, for one forward pass more.
 
     Returns:
         Every reading, check and omission.
@@ -171,14 +174,20 @@ def profile(
         plain = {name for name, view in profile_views().items() if not view.differentiates}
         if not plain.issuperset(wanted):
             subject.require_gradients(do=f"ask for the views {' and '.join(sorted(plain))} alone")
-        items: list[Item] = [*left, *absent]
-        for done, view in enumerate(wanted, start=1):
+        found: dict[View, list[Item]] = {}
+        quick: list[View] = [v for v in wanted if v in QUICK and early is not None]
+        order: list[View] = [*quick, *(v for v in wanted if v not in quick)]
+        for done, view in enumerate(order, start=1):
             tell(view, done, len(wanted) + 2)
             # one that fails is told, and the rest goes on; buffers and modes too are read as they
             # are, not as another thread holds them, and a loss may draw random numbers
             with apart():
-                items += tried(profile_views()[view].items(subject), view)
+                found[view] = [*tried(profile_views()[view].items(subject), view)]
             guard.trim()
+            if early is not None and view in quick[-1:]:
+                known = [*left, *absent, *(i for v in quick for i in found[v])]
+                early(_profile(known, layers, quick))
+        items: list[Item] = [*left, *absent, *(i for view in wanted for i in found[view])]
         tell("theorems", len(wanted) + 1, len(wanted) + 2)
         # each by itself, so that one that fails costs no other
         checks: list[records.Check] = []
@@ -214,15 +223,25 @@ def profile(
             "python": platform.python_version(),
             "device": str(subject.output.device),
         }
+    return _profile([*items, *failed], layers, wanted, checks, about)
+
+
+def _profile(
+    items: Sequence[Item],
+    layers: tuple[Layer, ...],
+    views: Sequence[View],
+    checks: Sequence[records.Check] = (),
+    about: Mapping[str, str] = MappingProxyType({}),
+) -> Profile:
     return Profile(
         readings=tuple(i for i in items if isinstance(i, Reading)),
         checks=tuple(checks),
-        skipped=(*(i for i in items if isinstance(i, Skipped)), *failed),
+        skipped=tuple(i for i in items if isinstance(i, Skipped)),
         layers=layers,
         spectra=tuple(i for i in items if isinstance(i, SiteSpectrum)),
         facts=tuple(i for i in items if isinstance(i, Fact)),
-        views=tuple(wanted),
-        about=MappingProxyType(about),
+        views=tuple(views),
+        about=MappingProxyType(dict(about)),
     )
 
 

@@ -228,6 +228,7 @@ def diagnose_script(
     seeds: int = SEEDS,
     output: str = "",
     progress: Progress | None = None,
+    early: Callable[[tuple[Finding, ...]], None] | None = None,
 ) -> ScriptDiagnosis:
     """Run a training script as it is for some steps, say what is wrong, and prove it.
 
@@ -241,6 +242,7 @@ def diagnose_script(
         output: File for what the script prints in its first run; where this process prints if not
             given. What it prints in other runs is not kept.
         progress: Called with words, what is done, and of how much.
+        early: Called with what the script's first run shows, before anything is proven.
 
     Raises:
         Refusal: If the script is not there, or never trains, with how far it came.
@@ -260,7 +262,7 @@ def diagnose_script(
     tell = progress or (lambda *_: None)
     started = time.monotonic()
     with Runner() as runner:
-        tell("the script as it is", 0, 3)
+        tell("the script as it is", 0, 0)
         budget = seconds / 4
         whole = {"network": budget, "output": output}
         job = Job(script, steps, budget, seconds / 6, seconds / 2, **whole)
@@ -274,7 +276,6 @@ def diagnose_script(
         fault, run = _fault(runner, script, first), first.run
         if not (run.steps or run.backwards or found_in(run)):
             raise Refusal(_untrained(first, script.name))
-        tell("what is changed", 1, 3)
         values = run.loss.values if run.loss else []
         lost = next((k for k, v in enumerate(values) if not math.isfinite(v)), None)
         if lost is not None:  # a run to the step at which numbers first cease to be numbers
@@ -283,15 +284,22 @@ def diagnose_script(
             run.broken = runner.run(Job(script, step + 3 * AHEAD, budget, **how)).run.broken
         bench = _Bench(runner, script, first, steps, budget, started + seconds, seeds)
         own = found_in(run)
-        early = {f.name for f in found_in(run.compared)}
-        late = {f.name for f in own} - early
+        later = {f.name for f in own} - {f.name for f in found_in(run.compared)}
         found = [*own, *first.findings]
-        attempts = bench.tried(_asked(first, found, late)) if run.steps >= FEW else {}
+        if early is not None:
+            early(tuple(_judged(found, {}, run)))
+
+        def told() -> Iterator[tuple[str, Intervention, bool]]:
+            for name, one, long in _asked(first, found, later):
+                tell(f"again, {one.says}", round(time.monotonic() - started), round(seconds))
+                yield name, one, long
+
+        attempts = bench.tried(told()) if run.steps >= FEW else {}
         if run.steps >= FEW:
             found += bench.scored()
         findings = tuple(_judged(found, attempts, run))
         diffs = bench.checked(changes_of(run, findings))
-        tell("done", 3, 3)
+        tell("done", 1, 1)
     unread = (f"network and task: {first.unread}",) if first.unread else ()
     if run.steps < FEW:
         late = (f"habits of the loop, for it made {run.steps} steps",)

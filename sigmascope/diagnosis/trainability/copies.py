@@ -336,6 +336,8 @@ class Pace:
         began = self.budget.clock()
         result = step()
         self.made += 1
+        if self.budget.progress is not None:
+            self.budget.progress(self.what, self.made, self.steps)
         self._timed += 1
         took = self.budget.clock() - began
         self._spent += took

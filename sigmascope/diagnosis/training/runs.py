@@ -149,8 +149,11 @@ class TrainingRun:
         width = max(WINDOW, len(seen) // 4)
         return math.fsum(seen[-width:]) / max(len(seen[-width:]), 1) if seen else math.inf
 
-    def go_on(self, data: TrainingSamples, steps: int, budget: Budget | None = None) -> None:
-        """Up to so many steps in all, or as many as there is time for."""
+    def go_on(
+        self, data: TrainingSamples, steps: int, budget: Budget | None = None, *, says: str = ""
+    ) -> None:
+        """Up to so many steps in all, or as many as there is time for; each is told in words."""
+        tell = (budget and budget.progress) or (lambda *_: None)
         if self._draws is None:
             self.model.train()
             self._draws = data.draws(self.size)
@@ -163,6 +166,7 @@ class TrainingRun:
                     step: Any = self.optimizer.step
                     with users_own():
                         step(*((again,) if self._searches else ()))
+                    tell(says, self.steps, steps)
 
     @property
     def evaluations(self) -> int:

@@ -342,9 +342,10 @@ class _Bench:
 
     def first(self, mine: TrainingRun, steps: int) -> int:
         """The user's run, in half of the time; how many steps others are to be compared over."""
-        half = Budget(max(self.budget.left, 1e-9) / 2, clock=self.budget.clock)
+        share = max(self.budget.left, 1e-9) / 2
+        half = Budget(share, progress=self.budget.progress, clock=self.budget.clock)
         with half.counting():
-            mine.go_on(self.data, steps, half)
+            mine.go_on(self.data, steps, half, says="training at your settings")
         mine.rest()
         mine.elsewhere = self._elsewhere(mine)
         if mine.finite and mine.steps < min(steps, FEWEST):
@@ -371,7 +372,7 @@ class _Bench:
         if self.budget.left > self.pace * steps * size:
             clip = None if form == UNCLIPPED else self.clip
             other = started(model or self.model, recipe, size, clip=clip)
-            other.go_on(data or self.data, steps, self.budget)
+            other.go_on(data or self.data, steps, self.budget, says=f"training, {form}")
             if data is None:
                 other.elsewhere = self._elsewhere(other)
             if form == ALONE:

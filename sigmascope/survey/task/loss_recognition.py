@@ -12,8 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+import scipy
 import torch
 from jaxtyping import Bool
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sigmascope.models.samples import IGNORED, Loss, class_dim
@@ -201,31 +204,26 @@ def _descend(
     outputs: Callable[[Tensor], Tensor], start: Tensor, value: float, targets: Any, loss: Loss
 ) -> tuple[float, Tensor]:
     """Quasi-Newton steps from a start; the best that was seen."""
-    at = start.detach().clone().requires_grad_()
     best = (value, start)
 
-    def again() -> Tensor:
+    def again(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         nonlocal best
+        at = torch.from_numpy(x).to(start).reshape(start.shape).requires_grad_()
         held = loss(outputs(at), targets)
         (slope,) = torch.autograd.grad(held, [at], allow_unused=True)
-        at.grad = torch.zeros_like(at) if slope is None else slope
-        if not bool(held.isfinite()) or not bool(at.grad.isfinite().all()):
+        slope = torch.zeros_like(at) if slope is None else slope
+        if not bool(held.isfinite()) or not bool(slope.isfinite().all()):
             raise ArithmeticError  # the domain ends here
         value = held.item()
         if value < best[0]:
-            best = (value, at.detach().clone())
-        return held
+            best = (value, at.detach())
+        return value, slope.double().cpu().numpy().ravel()
 
+    # not torch's own, whose first use loads a compiler for a second
+    how = {"maxiter": STEPS, "maxfun": 5 * STEPS // 4, "maxcor": 10, "ftol": 0, "gtol": 0}
     with torch.enable_grad(), suppress(Exception):
-        search = torch.optim.LBFGS(
-            [at],
-            max_iter=STEPS,
-            tolerance_grad=0,
-            tolerance_change=0,
-            history_size=10,
-            line_search_fn="strong_wolfe",
-        )
-        search.step(again)  # type: ignore[arg-type] (stubs want a float; it takes tensors)
+        x = start.detach().double().cpu().numpy().ravel()
+        scipy.optimize.minimize(again, x, jac=True, method="L-BFGS-B", options=how)
     return best
 
 
