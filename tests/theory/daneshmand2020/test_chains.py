@@ -302,6 +302,25 @@ def test_all_exponents_of_products_agree_with_qr():
         assert abs(e.value - exact.value) <= 2 * (e.high - e.low)
 
 
+def test_singular_values_of_products_grow_at_their_exponents():
+    """Footnote 6, from depth 50 to 200: `σ₁` multiplied out, `σ₂` by the determinant."""
+    g, chains = torch.Generator().manual_seed(0), 1000
+    B, logs, found = torch.eye(2, dtype=torch.float64).repeat(chains, 1, 1), torch.zeros(2), []
+    for layer in range(1, 201):
+        W = torch.randn(chains, 2, 2, generator=g, dtype=torch.float64)
+        B = W @ B
+        size = torch.linalg.matrix_norm(B)[:, None, None]
+        B, total = B / size, torch.linalg.det(W).abs().log()
+        logs = logs + torch.stack([size[:, 0, 0].log(), total], dim=1)
+        if layer in (50, 200):
+            first = logs[:, 0] + torch.linalg.svdvals(B)[:, 0].log()
+            found.append(torch.stack([first, logs[:, 1] - first]))
+    rates = (found[1] - found[0]) / 150
+    for rate, exact in zip(rates, product_exponents(2), strict=True):
+        error = float(rate.std()) / math.sqrt(chains)
+        assert abs(float(rate.mean()) - exact.value) < 3.5 * error < 0.02
+
+
 @pytest.mark.parametrize(
     ("width", "gamma", "value"),
     [(4, 0.5, 0.24062), (8, 1.0, 1.03417), (16, 0.1, 0.06606), (32, 0.1, 0.13208)],

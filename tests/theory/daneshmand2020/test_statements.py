@@ -192,12 +192,15 @@ def test_rows_average_to_zero_over_depth_and_not_over_the_batch(samples):
     """Of Gaussian inputs the mean square is `1/samples`, for their law is that of their rotations.
 
     A mean that inputs have in common is one of the directions that survive, four at width 8, and
-    has nearly a quarter of the energy at any depth and any size of the batch.
+    has nearly a quarter of the energy at any depth and any size of the batch if it is large; less
+    where it is as large as the spread.
     """
     mean, error = squared_row_average(0.0, samples)
     assert abs(mean - 1 / samples) < 3 * error < 0.5 / samples
     mean, error = squared_row_average(100.0, samples)
     assert 0.22 < mean < 0.25 + 3 * error
+    mean, error = squared_row_average(1.0, samples)
+    assert abs(mean - 0.17) < 3 * error < 0.05
 
 
 # ------------------------------------------------------------------------------
@@ -496,14 +499,21 @@ def test_one_layer_makes_the_regularity_fall_short_of_one_unless_the_rank_is_one
 
 @pytest.mark.parametrize("d", [2, 3, 4])
 def test_the_leading_eigenvalue_falls_and_small_ones_rise(d):
-    """Example 9, (80) to (82): by `2 (d - 1)(2d - 1) γ⁴` on average, over all sign matrices."""
+    """Example 9, (79) to (82): by `2 (d - 1)(2d - 1) γ⁴` on average, over all sign matrices.
+
+    And `‖M‖²` by `2 d` times as much, which is more than `γ⁴ d²`.
+    """
     gamma = 0.01
     M = gamma**2 * torch.eye(d, dtype=torch.float64) + (1 - gamma**2)
     before = torch.linalg.eigvalsh(M)
-    lam = torch.linalg.eigvalsh(moments(next_state(root(M), all_weights(d), gamma))).mean(0)
+    after = moments(next_state(root(M), all_weights(d), gamma))
+    lam = torch.linalg.eigvalsh(after).mean(0)
     fall = float(before[-1] - lam[-1]) / gamma**4
     assert fall == pytest.approx(2 * (d - 1) * (2 * d - 1), rel=3e-3)
     assert float((lam - before)[:-1].sum()) / gamma**4 == pytest.approx(fall, rel=1e-3)
+    shrunk = float((M.square() - after.square().mean(0)).sum()) / gamma**4
+    assert shrunk == pytest.approx(4 * d * (d - 1) * (2 * d - 1), rel=3e-3)
+    assert shrunk > d**2
 
 
 def spectral_alpha(lam):
