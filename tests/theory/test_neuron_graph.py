@@ -1,4 +1,4 @@
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import pytest
 import torch
@@ -208,8 +208,8 @@ def test_the_signed_tree_depends_on_signs_only():
         assert not torch.equal(one.weights[1:], three.weights[1:])
 
 
-def test_slopes_along_paths_give_the_output():
-    """f = Σ a_p h_p, with a_p the product of slopes along the path; the sheet's (1)."""
+def test_derivatives_by_paths_times_paths_give_the_output():
+    """f = Σ a_p h_p, with a_p the derivative of the tree by what it reads: Euler."""
     for seed in range(50):
         dag, x, w = random_dag(seed)
         tree = unroll(dag)
@@ -226,6 +226,24 @@ def test_paths_are_sets_of_edges_so_that_a_skip_gives_a_tree():
     tree = unroll(dag)
     assert len(tree.vertex) - 1 == 5
     assert sorted(map(tree.path, tree.leaves)) == [(0, 1, 2), (0, 3)]
+
+
+def test_the_tree_is_the_hasse_diagram_of_paths_as_sets_of_edges():
+    """Definition 9 of Le & Jegelka: from each set to those that hold it and nothing between."""
+    seen = 0
+    for seed in range(60):
+        tree = unroll(random_dag(seed)[0])
+        sets = [frozenset(tree.path(at)) for at in range(len(tree.vertex))]
+        if len(sets) > 40:
+            continue
+        diagram = {
+            (low, high)
+            for low, high in permutations(range(len(sets)), 2)
+            if sets[low] < sets[high] and not any(sets[low] < s < sets[high] for s in sets)
+        }
+        assert diagram == {(tree.parent[at], at) for at in range(1, len(sets))}
+        seen += len(sets) > 5
+    assert seen > 20
 
 
 def test_paths_that_are_too_many_are_counted_and_refused():

@@ -1,6 +1,7 @@
 """What the paper states and no theorem of the catalogue says: both sides, each by itself."""
 
 import math
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import pytest
@@ -63,6 +64,26 @@ def test_the_derivative_by_a_weight_is_a_sum_over_the_paths_through_it(seed):
             rest = [w[other] for other in path if other != e]
             found[e] += slope * read * math.prod(rest)
     assert torch.allclose(found, gradient(dag, x, w), rtol=1e-9, atol=1e-9)
+
+
+def test_the_output_is_the_sum_over_paths_of_their_values_times_the_slopes_on_them():
+    """Eq. (1), with slopes read off the neurons of the network; of ReLU they are 0 or 1."""
+    seen = set()
+    for seed in range(60):
+        dag, x, w = random_dag(seed)
+        if not seed % 2:
+            dag = replace(dag, slopes=dag.slopes[:3] + ((1.0, 0.0),) * (len(dag.slopes) - 3))
+        tree, values = unroll(dag), _sums(dag, x, w)
+        words = [_slopes_on(dag, tree, at, values) for at in tree.leaves]
+        if None in words:
+            continue
+        a = [math.prod(word) for word in words]
+        h = path_enumeration(dag, x, w)
+        assert close((torch.tensor(a, dtype=torch.float64) * h).sum(), dag_forward(dag, x, w))
+        if not seed % 2:
+            assert [v == 1 for v in a] == [all(word) for word in words]
+            seen |= set(a)
+    assert seen == {0, 1}
 
 
 def test_paths_whose_neurons_have_equal_slopes_have_equal_derivatives():
