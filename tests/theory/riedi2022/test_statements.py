@@ -526,6 +526,20 @@ def test_without_real_eigenvalues_no_singular_value_vanishes(seed, turn, shift, 
 # The loss of one layer, inside a region.
 
 
+@given(SEEDS, st.integers(1, 5), st.sampled_from([0.0, 0.1, -1.0, 1.0]), st.floats(-2, 2))
+def test_a_layer_near_its_input_is_affine_with_slopes_by_sign(seed, n, eta, rho):
+    """(2), as far as no unit changes its side; above η = 1 the two slopes change places."""
+    W, b, z, step = (gaussian(*s, seed=seed + i) for i, s in enumerate([(n, n), (n,), (n,), (n,)]))
+    layer = lambda x, eta: torch.maximum(eta * (W @ x + b), W @ x + b) + rho * x
+    before, moved = W @ z + b, W @ step
+    near = z + 0.99 * float((before / moved).abs().min()) * step
+    D = torch.where(before > 0, 1.0, eta)
+    for x in (z, near):
+        assert torch.allclose(layer(x, eta), D * (W @ x) + D * b + rho * x, atol=1e-9)
+    D = torch.where(before > 0, 3.0, 1.0)
+    assert torch.allclose(layer(z, 3.0), D * (W @ z) + D * b + rho * z, atol=1e-9)
+
+
 def toy(seed, n=3, p=2, eta=0.1):
     g = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.randn(*shape, generator=g, dtype=torch.float64)
@@ -665,13 +679,25 @@ def test_a_row_of_zeros_alone_adds_no_value_of_one_beside_a_skip_connection():
 
 
 def test_both_edges_have_one_law_and_are_not_independent():
-    """`-λ_min` of K is `λ_max` of -K; of size 1 each is the other's negative."""
+    """`-λ_min` of K is `λ_max` of -K; of size 1 each is the other's negative.
+
+    Of size 2 they are `(R ± T) / 2` of an independent root R and trace T of variances
+    8 (2 - π/2) and 8.
+    """
     for law in (gaussian(500, 4, 4, seed=0), 2 * torch.rand(500, 4, 4).double() - 1):
         lam, other = (torch.linalg.eigvalsh(K + K.mT) for K in (law, -law))
         assert torch.allclose(-lam[:, 0], other[:, -1], atol=1e-12)
     one = gaussian(100, 1, 1, seed=1)
     lam = torch.linalg.eigvalsh(one + one.mT)
     assert torch.equal(lam[:, 0], lam[:, -1])
+    found = []
+    for n in (2, 4, 10):
+        K = gaussian(20_000, n, n, seed=n)
+        lam = torch.linalg.eigvalsh(K + K.mT)
+        found.append(float(torch.corrcoef(torch.stack([lam[:, -1], -lam[:, 0]]))[0, 1]))
+    root = 2 - math.pi / 2
+    assert found[0] == pytest.approx((root - 1) / (root + 1), abs=0.03)
+    assert found[0] < found[1] < found[2] < -0.04  # six standard errors
 
 
 CORNERS = (5, 10, 20, 40, 80, 160, 320)
@@ -909,7 +935,8 @@ def test_steps_of_the_proof_for_two_activations():
 def test_printed_bounds_for_relu_follow_from_the_norm_alone(n, theta, nu, more):
     """With chance `1 - exp(-θ²/2)`, at every width, for all regions at once.
 
-    `s₁(W) ≤ a/r` with that chance, and then interlacing is sharper than (128), (129) and (151).
+    `s₁(W) ≤ a/r` with that chance, and then interlacing is sharper than (128), (129) and (151);
+    and than (148) and (149), for no value moves by more than `2 s₁(W)`.
     """
     a = math.sqrt(0.5) + theta / math.sqrt(8 * n)
     assert (2 * math.sqrt(n) + theta) * weight_spread(n, 1.0) == pytest.approx(a)
@@ -919,9 +946,26 @@ def test_printed_bounds_for_relu_follow_from_the_norm_alone(n, theta, nu, more):
         assert a < 2 + 2 * taken + theta
         sharper = (1 + a / r) / (1 - a / r)
         assert sharper <= 2 * (1 + 1 / r) / (1 - (2 + 2 * taken + theta) / r)
+        moved = math.sqrt((2 * taken + theta) / r)
+        assert 2 * a / r <= moved
+        assert 1 - a / r >= 1 - 1 / r - moved
         for s in (0, a / r / 2, a / r):
             printed = 2 * (1 + s) / (1 - (1 + taken + theta) / r)  # r' = 1, the least
             assert (1 + s) / (1 - s) <= printed
+
+
+@given(SEEDS, st.integers(1, 7), st.floats(0.01, 0.99), st.data())
+def test_two_activations_move_no_value_by_more_than_twice_the_norm(seed, n, size, data):
+    """Of those that are not zero, from `W + Id` to `(D₁ W + Id) D`; slopes -1 attain it."""
+    off = st.lists(st.booleans(), min_size=n, max_size=n)
+    inner, outer = (torch.tensor(data.draw(off)).logical_not().double() for _ in range(2))
+    W = gaussian(n, n, seed=seed)
+    W = size / float(norm(W)) * W
+    kept = int(outer.sum())
+    s, t = svdvals(W + eye(n)), svdvals((inner[:, None] * W + eye(n)) * outer)
+    assert float((s - t)[:kept].abs().max() if kept else 0) <= 2 * size + ROUNDING
+    shared = svdvals(eye(n) - size * eye(n)) - svdvals(eye(n) + size * eye(n))
+    assert float(shared.abs().max()) == pytest.approx(2 * size)
 
 
 @pytest.mark.parametrize("law", ["gaussian", "uniform"])
@@ -981,8 +1025,11 @@ def test_the_limit_law_is_concentrated_a_little_below_zero():
 
 
 def test_steps_of_the_proofs_for_small_weights():
-    """(92) to (98) and (103) to (105), of weights that are as large as they may be."""
-    for n, m, share in product((2, 3, 5, 8), (1, 2, 4, 7), (0.1, 0.5, 0.99)):
+    """(92) to (99) and (103) to (105), of weights that are as large as they may be.
+
+    The last step of (99) holds as far as its proviso goes, and no further.
+    """
+    for n, m, share in product((2, 3, 5, 8), (1, 2, 4, 7), (0.05, 0.1, 0.5, 0.99)):
         if m >= n:
             continue
         c = share / n
@@ -997,6 +1044,9 @@ def test_steps_of_the_proofs_for_small_weights():
             assert float(apart.max()) <= 2 * m * c * (1 + n) + ROUNDING
             assert float((s - t)[: n - m].abs().max()) ** 2 <= 2 * m * c * (1 + n) + ROUNDING
             assert float((s - t).square().sum()) <= m * (c * c * n + 2 * c + 1) + ROUNDING
+            taken = math.sqrt(2 * m * c * (1 + n))
+            assert float(t[n - m - 1]) >= 1 - c * n - taken - ROUNDING
+            assert (taken <= math.sqrt(m / n)) == (2 * c * n * (1 + n) <= 1)
             least = float(t[n - m - 1]) ** 2 + ROUNDING
             under = (1 - c * n) ** 2 - 2 * m * c * (1 + n)
             assert least >= under >= 1 - 2 * c * (n * n + n) - ROUNDING
