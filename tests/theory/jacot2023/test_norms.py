@@ -50,6 +50,33 @@ def test_frames_are_orthonormal_and_the_printed_ones_violate_the_bound():
     assert printed > bound
 
 
+def test_below_zero_one_frame_a_layer_may_not_do_and_two_do():
+    """`W_1 = (1, -1)/√2`, `W_2 = (1, 1)/√2` at a = -0.9: `|Jf|` is 0.95, and V_0, V_2 are ±1.
+
+    So the sum is least where V_1 is along `W_1 ± W_2ᵀ`.
+    """
+    root = math.sqrt(0.5)
+    first = torch.tensor([[root], [-root]])
+    last = torch.tensor([[root, root]])
+    point = unbiased(first, last, slope=-0.9).at(torch.ones(1).double())
+    assert float(point.jacobian) == pytest.approx(0.95)
+    bound = -2 * math.log(0.95)
+    sums = [first + sign * last.mT for sign in (1, -1)]
+    one = min(2 + 2 - 2 * float(torch.linalg.vector_norm(both)) for both in sums)
+    assert one == pytest.approx(4 - 2 * math.sqrt(2)) == pytest.approx(1.172, abs=1e-3)
+    angles = torch.linspace(0, 2 * math.pi, 721).double()
+    for s, t in ((1, 1), (1, -1)):
+        V = torch.stack([angles.cos(), angles.sin()])
+        tried = (first.double() - s * V).square().sum(0) + (last.mT.double() - t * V).square().sum(
+            0
+        )
+        assert float(tried.min()) >= one - 1e-6
+    assert one > 10 * bound
+    two = jacot2023.bottleneck_frames(point)
+    assert two.bound.value == pytest.approx(bound) == pytest.approx(0.103, abs=1e-3)
+    assert two.distance.value < bound
+
+
 def test_the_limit_of_frames_holds_for_whatever_directions_they_start_from():
     """Where rounding turns the first right singular vector, `|Jf V|` takes the place of `|Jf|`."""
     layers = torch.diag(torch.tensor([1.0, 0.25])), torch.eye(2)

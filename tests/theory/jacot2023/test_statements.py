@@ -155,6 +155,9 @@ def test_a_layer_of_cheapest_weights_splits_the_cost_and_any_other_split_costs_m
             above = U @ torch.diag(S ** (1 - layer / depth))
             assert cost(below, layer) + cost(above, depth - layer) == pytest.approx(whole)
             G = torch.eye(4).double() + 0.3 * draw(seed + 50 + layer, 4, 4)
+            parts = [constructions.corrections(M) for M in (A, below, above)]
+            assert parts[0][0] == parts[1][0] == parts[2][0]
+            assert parts[1][1] + parts[2][1] == pytest.approx(parts[0][1])
             other = cost(G @ below, layer) + cost(above @ torch.linalg.inv(G), depth - layer)
             assert other > whole * (1 - 1e-12)
 
@@ -248,5 +251,86 @@ def test_the_function_that_bends_in_the_middle_costs_next_to_nothing_and_is_stee
         slopes.append(max(float(torch.linalg.matrix_norm(J, 2)) for J in point.forwards))
         found = representation_cost(net, X)
         assert 3 * depth * (1 - 1e-9) <= found.low <= found.high <= net.norm * (1 + 1e-9)
+        ends = torch.tensor([[0.7, 0.2, 0.3], [0.2, 0.7, 0.3]], dtype=torch.float64)
+        sides = [net.at(x) for x in ends]
+        steepest = max(
+            float(torch.linalg.matrix_norm(J, 2))
+            for s in sides
+            for J in (*s.forwards, *s.backwards)
+        )
+        # Proposition 13: the nuclear norm of the difference of the Jacobians is √2
+        assert rests[-1] >= math.sqrt(2) / steepest**2
     assert rests[0] > rests[1] > rests[2] > 0
     assert slopes[0] < slopes[1] < slopes[2]
+
+
+@pytest.mark.parametrize(
+    ("gamma", "vanishes"), [(0.4, False), (0.6, True), (0.9, True), (1.1, False)]
+)
+def test_how_fast_the_stretch_of_the_bending_function_must_fall(gamma, vanishes):
+    """The norm of the network itself at 100 and 1600 layers, and its closed form beyond."""
+
+    def closed(depth):
+        e = depth**-gamma
+        swell = 4 * (math.cosh(2 * e) - 1) + 2 * (math.cosh(4 * e) - 1)
+        bend = 2 * math.exp(-(depth - 2) * e) + math.exp(-2 * (depth - 2) * e)
+        return (depth - 2) / 2 * swell + bend
+
+    for depth in (100, 1600):
+        net = random_chains.lipschitz_counterexample(depth, eps=depth**-gamma)
+        norm = sum(float(p.detach().square().sum()) for p in net.parameters())
+        assert norm - 3 * depth == pytest.approx(closed(depth), rel=1e-6)
+    far = [closed(10**k) for k in (6, 9, 12)]
+    assert (far[0] > far[1] > far[2]) == vanishes
+    assert (far[2] < 0.2) == vanishes
+
+
+def test_networks_of_one_lipschitz_constant_may_represent_what_costs_nothing_more():
+    """The function of Example 20, whose `R1` is 0: bent at once, and then handed on.
+
+    So Proposition 13 bounds what such networks cost, and not the `R1` of their function.
+    """
+    eye = torch.eye(3, dtype=torch.float64)
+    first = torch.cat([eye, torch.tensor([[1.0, -1.0, 0.0]]).double()])
+    then = torch.cat([eye, torch.tensor([[0.0], [0.0], [1.0]]).double()], 1)
+    x, y = torch.tensor([[0.7, 0.2, 0.3], [0.2, 0.7, 0.3]], dtype=torch.float64)
+    for depth in (4, 16, 64):
+        weights = (first, then, *[eye] * (depth - 2))
+        zeros = tuple(torch.zeros(len(w)).double() for w in weights)
+        net = Stack(tuple(map(str, range(depth))), weights, zeros, 0.0, False)
+        assert value(net, x).tolist() == pytest.approx([0.7, 0.2, 0.8])
+        assert value(net, y).tolist() == pytest.approx([0.2, 0.7, 0.3])
+        a, b = net.at(x), net.at(y)
+        constant = max(
+            float(torch.linalg.matrix_norm(J, 2))
+            for p in (a, b)
+            for J in (*p.forwards, *p.backwards)
+        )
+        assert constant < 2
+        apart = float(torch.linalg.matrix_norm(a.jacobian - b.jacobian, "nuc"))
+        logs = [float(p.jacobian.det().log()) for p in (a, b)]
+        printed = sum(logs) + apart / 4
+        assert printed > 0.35
+        assert net.norm - 3 * depth == pytest.approx(3)
+        assert net.norm - 3 * depth > printed
+    cheaper = random_chains.lipschitz_counterexample(10**4)
+    rest = sum(float(p.detach().square().sum()) for p in cheaper.parameters()) - 3 * 10**4
+    assert rest < printed
+
+
+@given(SEEDS, st.integers(2, 6), st.floats(0.0, 1.0))
+@settings(max_examples=25)
+def test_the_flow_of_the_statistics_closes_up_to_the_noise(seed, d, size):
+    """Of `(wᵀv)²` and `‖v - w wᵀ v‖²` down the slope of the cost, by automatic differentiation."""
+    w, v, noise = draw(seed, d), draw(seed + 1, d).requires_grad_(), size * draw(seed + 2, d, d)
+    w = w / w.norm()
+    target = torch.outer(w, w) + noise
+    (slope,) = torch.autograd.grad((torch.outer(v, v) - target).square().sum(), v)
+    for statistic, rate in (
+        (lambda v: (w @ v).square(), lambda v: -8 * (v.square().sum() - 1)),
+        (lambda v: (v - (w @ v) * w).square().sum(), lambda v: -8 * v.square().sum()),
+    ):
+        (by_v,) = torch.autograd.grad(statistic(v), v)
+        left = float((-slope @ by_v - rate(v) * statistic(v)).detach())
+        most = 8 * float(torch.linalg.matrix_norm(noise, 2)) * float(v.detach().square().sum())
+        assert abs(left) <= most * (1 + 1e-9) + 1e-9 * (1 + float(slope.detach().norm()) ** 2)
