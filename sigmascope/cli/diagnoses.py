@@ -176,9 +176,16 @@ def _script(
     named = target if module else str(Path(target).resolve())
     started = scripts.Script(named, arguments, str((scratch or Path()).resolve()))
     try:
-        with progress_bar() as progress:
+        with progress_bar() as bar:
+
+            def progress(words: str, done: int, total: int) -> None:
+                if total:
+                    bar(words, done, total)
+                else:  # the script prints where we would
+                    bar.leave(f"{started.name} as it is, for up to {steps} steps:")
+
             found = scripts.diagnose_script(
-                started, steps=steps, seconds=seconds, progress=progress, early=progress.found
+                started, steps=steps, seconds=seconds, progress=progress, early=bar.found
             )
     except Refusal as reason:
         own = [] if module or not Path(target).is_file() else candidates(Path(target))

@@ -83,6 +83,12 @@ class Status:
         if live is not None:
             live.stop()
 
+    def leave(self, words: str) -> None:
+        """Leave the terminal to another, which prints what it likes, until there is more to do."""
+        self.rest()
+        if self._bar is not None:
+            self._bar.console.print(printable(words), markup=False, highlight=False, style="dim")
+
     def end(self) -> None:
         """Take it away for good."""
         self.rest()
@@ -95,9 +101,10 @@ class Status:
         lines = []
         told = [f for f in self._found if f.severity != "note"] or [*self._found]
         for f in told[:MOST]:
-            line = Text("  so far  ", style="dim", no_wrap=True, overflow="ellipsis")
+            line = Text("  so far  ", no_wrap=True, overflow="ellipsis")
             line.append(f"{f.severity} {f.name}", style=COLOURS[f.severity])
-            lines.append(line.append(printable(f" at {f.site}: {' '.join(f.says.split())}")))
+            line.append(printable(f" at {f.site}: {' '.join(f.says.split())}"), style="dim")
+            lines.append(line)
         if len(told) > MOST:
             lines.append(Text(f"          and {len(told) - MOST} more", style="dim"))
         return Group(self._bar, *lines)

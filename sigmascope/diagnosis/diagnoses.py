@@ -176,7 +176,6 @@ def diagnose(
         whole = Program(program, data, loss, optimizer, lr, batch_size, epochs, options, **own)
     else:
         whole = program_of(program)
-    look = views
     if quick:
         views, fit = [v for v in q.QUICK if v in views] or q.QUICK, False
     tell = None if early is None else lambda seen: early(unproven(judge(seen)))
@@ -196,8 +195,6 @@ def diagnose(
             if known.unfit:
                 gaps.append(Skipped("(targets)", UNFIT, known.unfit))
             elif quick:
-                left = [v for v in look if v not in views]
-                gaps += [Skipped("(all layers)", f"the view `{v}`", HASTE) for v in left]
                 gaps.append(Skipped("(training)", "training", HASTE))
                 measured = not_foretold(measured, HASTE)
             elif "setup" in views:

@@ -12,7 +12,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import sigmascope as ss
 from sigmascope import diagnosis
-from sigmascope.core.guard import Refusal
+from sigmascope.core import quantities as q
+from sigmascope.core.guard import Budget, Refusal
 from sigmascope.core.records import Finding, Profile
 from tests.models_zoo import Net
 
@@ -206,3 +207,44 @@ def test_causes_are_what_follows_from_nothing():
     made = (Finding(n, "fc", "error", (), "It is.", "us", (), f) for n, f in given.items())
     found = diagnosis.Diagnosis(Profile(()), tuple(made))
     assert [f.name for f in found.causes] == ["a", "c"]
+
+
+TWICE = {"loss": "cross_entropy", "optimizer": "adam", "lr": 1e-3, "batch_size": 20, "epochs": 5}
+
+
+def test_findings_are_told_as_they_become_known_and_training_step_by_step():
+    told, steps, budget = [], [], Budget(60.0)
+    how = {"progress": lambda *step: steps.append(step), "budget": budget}
+    model = network(nn.Softmax(-1))
+    found = ss.diagnose(model, (X, Y), **TWICE, **how, early=lambda f: told.append((f, len(steps))))
+    known = [{f.name for f in findings} for findings, _ in told]
+    assert known[0]
+    assert known[0] <= known[-1] <= {f.name for f in found.findings}
+    # what training has yet to prove is no error before it
+    proven = {k.name for k in diagnosis.rules.catalogue.KINDS if k.proven}
+    early = [f for findings, _ in told for f in findings]
+    assert not [f for f in early if f.severity == "error" and f.name not in proven]
+    # the first before anything but the first view, the last before training at these settings
+    first, last = told[0][1], told[-1][1]
+    assert {words for words, *_ in steps[:first]} == {"forward pass", *q.QUICK}
+    assert {words for words, *_ in steps[last:]} >= {"training at your settings"}
+    of_training = [s for s in steps if s[0] == "training at your settings"]
+    assert [done for _, done, _ in of_training] == [*range(1, len(of_training) + 1)]
+    assert all(done <= total for _, done, total in steps)
+    assert budget.progress is None
+
+
+def test_a_quick_look_trains_nothing_and_lists_what_it_leaves_out():
+    model, steps = network(nn.Softmax(-1)), []
+    whole = ss.diagnose(model, (X, Y), **TWICE)
+    look = ss.diagnose(model, (X, Y), **TWICE, quick=True, progress=lambda *s: steps.append(s[0]))
+    assert {*steps} == {"forward pass", *q.QUICK, "theorems", "done"}
+    assert "double-softmax" in {f.name for f in look.findings}
+    assert {f.name for f in look.findings} <= {f.name for f in whole.findings}
+    readings = {(r.site, r.quantity, r.form): r.estimate for r in whole.profile.readings}
+    assert all(readings[r.site, r.quantity, r.form] == r.estimate for r in look.profile.readings)
+    left = {s.what for s in look.profile.skipped}
+    assert {"training", q.PROBABILITY_OF_FITTING} <= left
+    seen = diagnosis.presentation.coverage(look.profile)
+    assert {*q.ALL} - {*q.QUICK} <= {*seen.unasked}
+    assert any("how the program trains" in line and "quick" in line for line in seen.unseen)

@@ -28,6 +28,7 @@ from sigmascope.survey.profiling import (
 )
 from tests import models_zoo
 from tests.models.state.test_freeze import assert_same, snapshot
+from tests.sampling import some
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -170,6 +171,30 @@ def test_progress_is_told_to_the_end():
     assert [t[0] for t in told] == ["forward pass", *quantities.ALL, "theorems", "done"]
     assert all(0 <= done <= total for _, done, total in told)
     assert told[-1][1] == told[-1][2]
+
+
+@pytest.mark.parametrize("name", some([*MODELS]))
+def test_what_the_first_passes_show_is_told_before_the_rest_and_is_the_same(name):
+    model, x = MODELS[name]()
+    told, words = [], []
+    plain = survey.profile(model, x)
+    listen = {"early": lambda p: told.append((p, [*words]))}
+    found = survey.profile(model, x, progress=lambda word, *_: words.append(word), **listen)
+    ((first, before),) = told
+    assert first.views == quantities.QUICK
+    assert not {*before} & {*quantities.ALL} - {*quantities.QUICK}
+    assert [r for r in found.readings if r.view in quantities.QUICK] == [*first.readings]
+    assert first.layers == found.layers
+    # and what is measured does not depend on who listens
+    for part in ("readings", "checks", "skipped", "facts", "spectra", "views", "layers"):
+        assert repr(getattr(found, part)) == repr(getattr(plain, part))
+
+
+def test_nothing_is_told_early_of_views_that_take_the_rest():
+    model, x = small()
+    told = []
+    survey.profile(model, x, views=["weights"], early=told.append)
+    assert told == []
 
 
 @pytest.mark.filterwarnings("ignore:.*deprecated:FutureWarning")  # lazy attributes of torch

@@ -166,7 +166,7 @@ def _why(profile: Profile, need: str) -> str:
     if any(r.view == need for r in profile.readings):
         return ""
     if need == "training" and need not in profile.views:
-        return "no optimizer was given"
+        return reason("training", "no optimizer was given")
     if need not in profile.views:
         return f"the view `{need}` was not asked for"
     return reason(need, "nothing of it could be read")

@@ -42,6 +42,20 @@ def test_a_cause_that_an_intervention_cures_is_told_with_how_far_it_came(modes):
     assert f"{attempt.after[0]:.3g}" in found.says
 
 
+def test_what_the_first_run_shows_is_told_before_the_others(tmp_path):
+    changes = FAULTY["evaluation-mode"]
+    told, steps = [], []
+    how = {"early": lambda f: told.append((f, len(steps))), "seconds": 12}
+    found = diagnosed(tmp_path, code(*changes), **how, progress=lambda *step: steps.append(step))
+    ((first, at),) = told
+    assert {f.name for f in first} & {f.name for f in found.findings}
+    assert [words for words, *_ in steps[:at]] == ["the script as it is"]
+    tried = [words.removeprefix("again, ") for words, *_ in steps[at:-1]]
+    assert tried
+    assert {a.says for a in found.attempts} <= {*tried}
+    assert steps[-1] == ("done", 1, 1)
+
+
 def test_a_loop_that_learns_has_no_error(tmp_path):
     found = diagnosed(tmp_path, code())
     assert not [f for f in found.findings if f.severity != "note"]
