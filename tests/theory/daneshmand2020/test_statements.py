@@ -296,7 +296,7 @@ LAWS = {
         ("[0, 2√3]", 1, 1.001),
     ],
 )
-def test_weights_need_neither_symmetry_nor_a_mean_of_zero(law, low, high):
+def test_without_a_skip_connection_weights_need_neither_symmetry_nor_a_mean_of_zero(law, low, high):
     """The mean of r at width 16; a mean of the size of the spread does make all rows alike."""
     g, found = torch.Generator().manual_seed(0), []
     H = torch.randn(16, 16, 16, generator=g, dtype=torch.float64)
@@ -304,6 +304,28 @@ def test_weights_need_neither_symmetry_nor_a_mean_of_zero(law, low, high):
         W = LAWS[law](torch.randn(16, 16, 16, generator=g, dtype=torch.float64))
         H = normalised(W @ H)
         if layer >= 100:
+            found.append(16**2 / moments(H).square().sum((1, 2)))
+    assert low <= float(torch.stack(found).mean()) <= high
+
+
+@pytest.mark.parametrize(
+    ("law", "gamma", "low", "high"),
+    [
+        ("mean 0.1", 0.5, 3.0, 3.5),
+        ("mean 0.1", 0.1, 1.5, 2.2),
+        ("mean 0.1", 0.05, 1, 1.05),
+        ("mean 0", 0.05, 3.0, 4.5),
+        ("2 and -1/2", 0.05, 3.0, 4.5),
+    ],
+)
+def test_beside_a_skip_connection_a_mean_must_be_small_against_its_branch(law, gamma, low, high):
+    """What rows share grows by `1 + γ m d`: a mean of 0.1 is small at `γ = 1/2`, large at 1/20."""
+    g, found = torch.Generator().manual_seed(0), []
+    H = torch.randn(16, 16, 16, generator=g, dtype=torch.float64)
+    for layer in range(500):
+        W = LAWS[law](torch.randn(16, 16, 16, generator=g, dtype=torch.float64))
+        H = normalised(H + gamma * W @ H)
+        if layer >= 300:
             found.append(16**2 / moments(H).square().sum((1, 2)))
     assert low <= float(torch.stack(found).mean()) <= high
 

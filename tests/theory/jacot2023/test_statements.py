@@ -180,6 +180,58 @@ def test_the_identity_on_two_directions_costs_a_logarithm_of_their_sine(angle):
         assert cost >= (1 + math.sin(angle)) * (1 - 1e-9)
 
 
+def first_layer_rest(net, x, Q):
+    """What the first layer and the biases cost besides an isometry of the columns of Q."""
+    W = net.weights[0]
+    slopes = torch.where(net.at(x).preactivations[0] > 0, 1.0, net.slope).double()
+    kept = slopes[:, None] * W
+    s = torch.linalg.svdvals(kept @ Q)
+    besides = W.square().sum() - (kept @ Q).square().sum()
+    return float(sum(b.square().sum() for b in net.biases) + besides + (s - 1).square().sum())
+
+
+@given(SEEDS, st.integers(2, 4), st.integers(1, 2), st.sampled_from([0.0, 0.1, -0.5]))
+@settings(max_examples=40)
+def test_what_a_first_layer_has_besides_an_isometry_is_a_cost(seed, depth, k, slope):
+    """Of any function, beyond `k L + 2 log |J P|`; and its positive part is near `W₁ x`."""
+    net, x = fitting(seed, 3, 3, depth, slope), draw(seed + 99, 3)
+    Q = torch.linalg.qr(draw(seed + 7, 3, k))[0]
+    volume = torch.linalg.svdvals(net.at(x).jacobian @ Q)[:k].prod()
+    rest = first_layer_rest(net, x, Q)
+    if float(volume) > 1e-9:
+        assert net.norm - k * depth - 2 * math.log(float(volume)) >= rest - 1e-9
+    moved = (net.at(x).preactivations[0].clamp(min=0) - net.weights[0] @ x).norm()
+    assert float(moved) <= rest**0.5 * (1 + float(x.norm()) / (1 - slope**2) ** 0.5) + 1e-9
+
+
+def test_of_the_cheapest_identity_on_an_orthant_the_first_layer_has_nothing_besides():
+    X = torch.rand(8, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    net = constructions.identity_stack(X, 5)
+    assert first_layer_rest(net, X[0], torch.eye(3).double()) == pytest.approx(0, abs=1e-9)
+
+
+@given(SEEDS, st.integers(1, 6), st.integers(2, 40))
+def test_the_identity_on_both_sides_of_zero_costs_a_logarithm_of_two_more(seed, units, depth):
+    """`L 2^{1/L}`, whatever the first layer: -1 and 1 have no embedding in an orthant."""
+    w, b = draw(seed, 2, units)
+    ends = [float(w[z + b > 0].square().sum()) for z in (w, -w)]
+    later = (depth - 1) * max(min(ends), 1e-12) ** (-1 / (depth - 1))
+    least = depth * 2 ** (1 / depth)
+    assert float(w.square().sum() + b.square().sum()) + later >= least * (1 - 1e-12)
+    assert least > depth + math.log(2)
+    both = torch.tensor([[-1.0], [1.0]], dtype=torch.float64)
+    assert constructions.complete_positivity(both).answer == "no"
+
+
+def test_two_layers_of_two_units_are_the_cheapest_identity_on_both_sides_of_zero():
+    scale = 2**-0.75
+    W, b = scale * torch.tensor([[1.0], [-1.0]]).double(), torch.full((2,), scale).double()
+    net = Stack(("a", "b"), (W, W.mT / (2 * scale**2)), (b, torch.zeros(1).double()), 0.0, True)
+    for x in (-1.0, -0.3, 0.0, 0.8, 1.0):
+        assert float(value(net, torch.tensor([x]).double())) == pytest.approx(x)
+    assert net.norm == pytest.approx(2 * 2**0.5)
+
+
 # ------------------------------------------------------------------------------
 # Narrow minima, and functions beyond finite networks.
 
