@@ -107,7 +107,8 @@ def contenders(task: Task, *, whole: bool) -> dict[str, Callable[[], Any]]:
     }
     if whole:
         found |= {f"  {view} alone": lambda view=view: of(view) for view in quantities.ALL}
-        if max(p.numel() for p in model.parameters()) < 2**16:  # of others it takes minutes
+        sizes = [p.numel() for p in model.parameters()]
+        if max(sizes) < 2**16 and len(sizes) < 100:  # of others it takes minutes
             found["conditioning of all layers"] = lambda: theory.landscape.landscape(
                 model, x, targets=y, loss=loss
             )
