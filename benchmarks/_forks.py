@@ -14,6 +14,7 @@ import json
 import os
 import pkgutil
 import resource
+import runpy
 import signal
 import sys
 import time
@@ -24,11 +25,10 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NoReturn
 
-import beartype
-import jaxtyping
 import pytest
+from jaxtyping import _import_hook, install_import_hook
 
-CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+ROOT = Path(__file__).parents[1]
 OPTIONS = (
     *("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow", "-o", "addopts="),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),  # what is imported before the fork
@@ -70,8 +70,13 @@ def _answer(run: Callable[[], Any], far: int) -> NoReturn:
 
 
 def import_all() -> None:
-    """The package with all its rooms, under the type checker that the tests use."""
-    with jaxtyping.install_import_hook(["sigmascope"], CHECKER):
+    """The package with all its rooms, under the type checker that the tests use.
+
+    No stricter one: a test that fails under it would be left out, and what it notices with it.
+    """
+    shapes = runpy.run_path(str(ROOT / "conftest.py"))
+    _import_hook.JaxtypingTransformer = shapes["Transformer"]
+    with install_import_hook(shapes["annotated"](), shapes["CHECKER"]):
         package = importlib.import_module("sigmascope")
         for module in pkgutil.walk_packages(package.__path__, "sigmascope."):
             if not module.name.endswith("__main__") and ".integrations" not in module.name:
@@ -207,15 +212,30 @@ class _Telling(ast.NodeTransformer):
         return [ast.Expr(call), statement]
 
 
+def by_file(modules: list[str], ran: set[int]) -> dict[str, str]:
+    """The lines of statements that ran, as the bits of a number for each file."""
+    lines: dict[str, int] = defaultdict(int)
+    for number in ran:
+        lines[modules[number >> 16]] |= 1 << (number & 0xFFFF)
+    return {m: f"{bits:x}" for m, bits in lines.items()}
+
+
 class Told:
     """A plug-in: which statements of the package each test runs, and how long it takes.
 
-    A test that fails on the code as it is notices nothing of a change: it is named, and left out.
+    What runs while a file is collected (tables of cases, what its tests share) is run for each of
+    its tests. A test that fails on the code as it is notices nothing of a change: it is named, and
+    left out.
     """
 
     def __init__(self, modules: list[str], ran: set[int]) -> None:
         self.modules, self.ran, self.found = modules, ran, {}
         self.failed: set[str] = set()
+        self.collected: set[int] = set()
+
+    def pytest_collection_finish(self) -> None:
+        """Remember what ran until then."""
+        self.collected = set(self.ran)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remember those that fail."""
@@ -229,12 +249,10 @@ class Told:
         self.ran.clear()
         start = time.process_time()
         yield
-        lines: dict[str, int] = defaultdict(int)
-        for number in self.ran:
-            lines[self.modules[number >> 16]] |= 1 << (number & 0xFFFF)
+        lines = by_file(self.modules, self.ran | self.collected)
         spent = time.process_time() - start
         if item.nodeid not in self.failed:
-            self.found[item.nodeid] = [spent, {m: f"{bits:x}" for m, bits in lines.items()}]
+            self.found[item.nodeid] = [spent, lines]
 
 
 def import_telling(root: Path) -> tuple[list[str], set[int]]:
@@ -258,8 +276,6 @@ def import_telling(root: Path) -> tuple[list[str], set[int]]:
 def trace(file: str, modules: list[str], ran: set[int]) -> dict[str, list[Any]]:
     """Every quick test of a file, with its seconds and the statements of the package it runs."""
     plugin = Told(modules, ran)
+    ran.clear()  # of what ran on import
     pytest.main([o for o in OPTIONS if o != "-x"] + ["--doctest-modules", file], plugins=[plugin])
     return plugin.found
-
-
-assert beartype  # the checker is named in words above

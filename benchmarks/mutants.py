@@ -5,9 +5,10 @@ python -m benchmarks.mutants --room theory --count 75 --out mutants.jsonl
 python -m benchmarks.mutants --show mutants.jsonl     # the table, and what was not noticed
 
 A change is drawn with a fixed seed: the files of a room take turns. It is tried against the quick
-tests that run the changed line: those of the file that mirrors the module, then others of its room
-(of `theory` and `probes` of their neighbours too), the fastest first, until one fails, within a
-budget of processor time. With `--out` the record is kept, and a second run goes on where the first
+tests that run the changed line (of a line that runs on import: those that run its module, or one
+that imports from it): of the file that mirrors the module, then others of its room (of `theory` and
+`models` of their neighbours too), the fastest first, until one fails, within a budget of processor
+time. With `--out` the record is kept, and a second run goes on where the first
 stopped. What takes much longer, or asks for much more memory than before, counts as noticed.
 Changes that change nothing are listed in `_equivalents.py`, each with its reason, and do not count.
 """
@@ -16,11 +17,12 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,7 @@ TESTED_BY = {  # their own tests where nothing is said
     "theory": ("theory", "models"),
     "models": ("models", "survey", "theory"),
 }
+IMPORT = ""  # in the place of a test: what runs when the package is imported
 LIMIT = 1200.0  # seconds of wall time after which a mutant counts as hanging
 Map = dict[str, list[Any]]  # test -> seconds, lines by file
 
@@ -71,15 +74,19 @@ def _test_files(rooms: Iterable[str]) -> list[str]:
 
 def _kept(files: Iterable[str]) -> dict[str, Path]:
     """Where what test files run is kept, until the code or the test changes."""
-    code = _digest(*sorted((ROOT / "sigmascope").rglob("*.py")))
+    ours = (ROOT / "conftest.py", Path(forks.__file__))  # who says what is checked and what is kept
+    code = _digest(*sorted((ROOT / "sigmascope").rglob("*.py")), *ours)
     folder = Path(tempfile.gettempdir()) / f"sigmascope-mutants-{os.getuid()}" / code
     folder.mkdir(parents=True, exist_ok=True)
-    return {f: folder / f"{_digest(ROOT / f)}-{f.replace('/', '.')}.json" for f in files}
+    tests = {f: folder / f"{_digest(ROOT / f)}-{f.replace('/', '.')}.json" for f in files}
+    return {IMPORT: folder / "import.json"} | tests
 
 
 def trace(kept: dict[str, Path]) -> int:
     """Find out which statements each quick test of some files runs, in forks."""
     modules, ran = forks.import_telling(ROOT)
+    if where := kept.pop(IMPORT, None):
+        where.write_text(json.dumps({IMPORT: [0.0, forks.by_file(modules, ran)]}))
     for file, where in kept.items():
         found = forks.in_fork(lambda f=file: forks.trace(f, modules, ran), seconds=LIMIT)
         if found is None:
@@ -101,14 +108,18 @@ def coverage(rooms: Iterable[str]) -> Map:
     return found
 
 
+def as_it_runs(drawn: Iterable[Mutant], on_import: dict[str, str]) -> list[Mutant]:
+    """A change inside a function that runs on import is none inside: it would come too late."""
+    return [replace(m, inside=m.inside and not _ran(on_import, m)) for m in drawn]
+
+
 def chosen(found: Map, m: Mutant, budget: float) -> dict[str, float]:
     """The tests that run the changed line: of the mirror, of the room, of the next."""
-    lines = 1 << m.statement if m.inside else -1
-    files = [m.path] if m.inside else _users(m.path)
+    users = [] if m.inside else _users(m.path)
     seconds = {
         test: s
         for test, (s, ran) in found.items()
-        if any(int(ran.get(file, "0"), 16) & lines for file in files)
+        if _ran(ran, m) or any(user in ran for user in users)
     }
     path = m.path.removeprefix("sigmascope/")
     place = Path("tests", path)
@@ -126,11 +137,18 @@ def chosen(found: Map, m: Mutant, budget: float) -> dict[str, float]:
     return kept
 
 
+def _ran(lines: dict[str, str], m: Mutant) -> bool:
+    """Whether the statement that a mutant is in is among those that ran."""
+    return bool(int(lines.get(m.path, "0"), 16) >> m.statement & 1)
+
+
 def _users(path: str) -> list[str]:
     """A module and those that import from it."""
     name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    package, _, own = name.rpartition(".")
+    named = re.compile(rf"from {name} import|import {name}\b|from {package} import .*\b{own}\b")
     modules = (ROOT / "sigmascope").rglob("*.py")
-    using = [p for p in modules if f"from {name} import" in p.read_text()]
+    using = [p for p in modules if named.search(p.read_text())]
     return [path, *(str(p.relative_to(ROOT)) for p in using)]
 
 
@@ -228,14 +246,15 @@ def _tried(drawn: list[Mutant], args: argparse.Namespace) -> list[dict[str, Any]
     if args.again:
         rows = {k: row for k, row in rows.items() if row["killer"] or reason(ROOT, row)}
     i, n = map(int, args.part.split("/"))
-    ahead = sorted((m for m in drawn if m.key not in rows), key=lambda m: m.inside)[i::n]
+    ahead = [m for m in drawn if m.key not in rows][i::n]
     if not ahead:
         return [rows[m.key] for m in drawn if m.key in rows]
     rooms = dict.fromkeys(
         t for m in ahead for r in [m.path.split("/")[1]] for t in TESTED_BY.get(r, (r,))
     )
     found, functions = coverage(rooms), None
-    for m in ahead:
+    _, on_import = found.pop(IMPORT)
+    for m in sorted(as_it_runs(ahead, on_import), key=lambda m: m.inside):
         if m.inside and functions is None:
             forks.import_all()
             functions = forks.functions()
