@@ -83,6 +83,11 @@ SAME: dict[tuple[str, str, str], str] = {
         "(below >= 0)",
     ): "as the line before it",
     (
+        "checkpoints/arrays.py",
+        "whole = torch.empty(0, dtype=self.dtype).set_(cast(Any, pages[self.offset : end]))",
+        "1",
+    ): "`set_` gives it the size of the storage, whatever it had",
+    (
         "diagnosis/trainability/model.py",
         "found = LogisticRegression(C=1.0, max_iter=1000).fit((X - mean) / spread, y)",
         "1001",

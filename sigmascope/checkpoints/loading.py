@@ -62,7 +62,7 @@ def load_checkpoint(module: nn.Module, path: str | Path) -> str:
         f"`{name}` has shape {tuple(state[name].shape)}, the model's {tuple(value.shape)}"
         for name, value in own.items()
         if name in state and not is_lazy(value) and value.shape != state[name].shape
-    ][:3]
+    ][:SHOWN]
     if said:
         raise Refusal(f"`{path}` does not fit the model: {'; '.join(said)}.")
     said = [why for why, _ in zip(misfits(state, own), range(SHOWN), strict=False)]
