@@ -58,6 +58,20 @@ def test_coordinates_are_principal():
     assert theory.bottleneck.coordinates(norms(), x).site == "last"  # both hidden directions of two
 
 
+@pytest.mark.parametrize("narrow", [1, 2, 3])
+def test_without_a_site_it_is_the_layer_with_the_most_along_so_many_axes(narrow):
+    torch.manual_seed(0)
+    layers = [nn.Linear(6, 6, bias=False) for _ in range(5)]
+    with torch.no_grad():
+        for layer in layers:
+            nn.init.eye_(layer.weight)
+        layers[narrow - 1].weight.diagonal()[2:] = 0.1
+        layers[narrow].weight.diagonal()[2:] = 10.0
+    found = theory.bottleneck.coordinates(nn.Sequential(*layers), torch.randn(50, 6))
+    assert found.site == str(narrow)
+    assert found.share > 0.9
+
+
 def test_dynamics_that_close_are_told_from_those_that_do_not():
     task = constructions.symmetry_task(6, samples=600, generator=torch.Generator().manual_seed(0))
     w = task.axis.float()

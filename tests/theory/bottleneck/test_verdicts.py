@@ -1,5 +1,7 @@
 """Which inner dimension a network uses, on networks built to use it."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -115,3 +117,10 @@ def test_every_model_of_the_zoo_is_read_or_refused(name):
         assert found.says.endswith(".")
     for k, v in model.state_dict().items():
         assert torch.equal(v, before[k])
+
+
+def test_the_norm_beyond_the_least_is_that_of_factors_that_stretch():
+    """Six that stretch two directions by 1.2 cost 12 · 1.2², and at least 12 + 24 log 1.2."""
+    found = bottleneck(narrow(2, scale=1.2), samples())
+    (excess,) = [e.estimate for e in found.evidence if e.name == "smallest norm excess"]
+    assert excess.value == pytest.approx(12 * 1.2**2 - 12 - 24 * math.log(1.2), rel=1e-5)

@@ -296,3 +296,12 @@ def test_orbits_keep_the_statistics():
     same = found.statistics(orbits.flatten(0, 1)).unflatten(0, (50, 6))
     assert torch.allclose(same, found.statistics(found.starts)[:, None].expand(-1, 6, -1))
     assert float((orbits[:, 0] - orbits[:, 1]).norm(dim=1).median()) > 0.3
+
+
+def test_two_dimensions_are_enough_for_an_axis():
+    """What is across the axis is a line, of which orbits are the two ends."""
+    found = constructions.symmetry_task(2, samples=9, generator=torch.Generator().manual_seed(0))
+    around = found.orbits(found.starts, 5, generator=torch.Generator().manual_seed(0))
+    across = around - (around @ found.axis)[..., None] * found.axis
+    sizes = found.statistics(found.starts)[:, 1].sqrt()
+    assert torch.allclose(across.norm(dim=-1), sizes[:, None].expand(-1, 5))

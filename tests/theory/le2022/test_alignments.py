@@ -2,6 +2,7 @@ import copy
 import math
 from dataclasses import replace
 
+import mpmath
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
@@ -31,6 +32,22 @@ def test_it_holds_at_any_weights(seed, h, a, c):
     assert le2022.alignment_lower_bound(W1, W2, C) == pytest.approx(given.value)
     for verdict in (t.verdict for t in of(dense(a, h, c, seed=seed), torch.ones(3, a).double())):
         assert verdict is not Verdict.VIOLATED
+
+
+def test_the_interval_holds_the_alignment_to_sixty_digits():
+    """Rounding takes the number to either side of the true one."""
+    below = 0
+    for seed in range(20):
+        W1, W2 = draw(seed, (3, 5), (4, 3))
+        with mpmath.workdps(60):
+            A, B = (mpmath.matrix(W.tolist()) for W in (W1, W2))
+            vectors = [mpmath.eigsy(G)[1] for G in (A * A.T, B.T * B)]  # the largest is the last
+            exact = mpmath.fdot(*(Q[:, 2] for Q in vectors)) ** 2
+            found = le2022.Pair.of(W1, W2).alignment
+            assert found.low <= exact <= found.high
+            below += exact < found.value
+        assert found.high - found.low < 1e-12
+    assert 0 < below < 20
 
 
 def test_where_the_balance_forces_nothing_it_says_so():

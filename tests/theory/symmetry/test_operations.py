@@ -41,6 +41,20 @@ def test_zero_channels_of_a_shortcut_belong_to_no_unit():
     assert sizes == [3, 5]
 
 
+@pytest.mark.parametrize("pool", [
+    nn.Upsample(scale_factor=2), nn.Upsample(scale_factor=2, mode="linear"),
+    nn.ReflectionPad1d(1), nn.ReplicationPad1d(1), nn.AvgPool1d(2), nn.AdaptiveAvgPool1d(2),
+], ids=str)  # fmt: skip
+def test_averages_over_a_sequence_keep_channels_apart(pool):
+    conv, x = nn.Conv1d(1, 3, 3, padding=1), torch.randn(2, 1, 4)
+    width = pool(conv(x)).shape[2]
+    net = nn.Sequential(conv, pool, nn.Flatten(), nn.Linear(3 * width, 2))
+    (family,) = symmetries(net, x).scalings
+    columns = next(p for p in family.parts if p.side == "columns")
+    assert columns.index.flatten().tolist() == list(range(3 * width))
+    assert len(columns.index) == 3
+
+
 @pytest.mark.parametrize("pool", [nn.AvgPool2d(2), nn.AvgPool2d((4, 1)), nn.AdaptiveAvgPool2d(2)])
 def test_averages_over_both_axes_of_an_image_keep_channels_apart(pool):
     net = nn.Sequential(nn.Conv2d(1, 3, 3, padding=1), pool, nn.Flatten(), nn.Linear(12, 2))
