@@ -183,3 +183,12 @@ def test_how_finely_a_zero_exponent_must_be_resolved(finest, rates, part, sure):
     zero = spread(0.0, part * finest / 1.5)  # known to 1.5 widths
     found = zero_exponents((zero, *(spread(-rate, 0.01 * rate) for rate in rates)))
     assert (found.value, found.low, found.high) == (1, sure, 1)
+
+
+def test_the_mean_is_over_as_many_factors_as_asked_for_behind_the_first():
+    """Factors `e⁰, e¹, e², ...`: of 40 behind the first 10 the mean logarithm is 29.5."""
+    turn = iter(range(1000))
+    step = lambda Q: math.exp(next(turn)) * Q
+    for found in lyapunov_exponents(step, frames(3, 2), layers=40, burn_in=10):
+        assert found.value == pytest.approx(29.5)
+    assert next(turn) == 50

@@ -6,11 +6,13 @@ import math
 import pytest
 import torch
 from hypothesis import given, strategies as st
+from scipy.integrate import quad
 from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.models import Subject
 from sigmascope.models.sequences import (
+    StepGradients,
     copied,
     counted,
     ends,
@@ -407,3 +409,25 @@ def test_the_slope_of_a_line_is_found_in_spite_of_gaps(rise, start, count):
     line = start + rise * torch.arange(count, dtype=torch.float64)
     line = torch.cat([line, torch.tensor([-math.inf], dtype=torch.float64)])
     assert slope(line) == pytest.approx(rise, abs=1e-9)
+
+
+@pytest.mark.parametrize("draws", [2, 3, 8])
+def test_the_interval_of_draws_is_chernoffs_of_a_chi_square(draws):
+    """With moments by quadrature, of two steps, whose slope is a difference of logarithms."""
+    k, samples = draws / 2, 6
+
+    def moment(s):
+        """`E Rˢ` of a chi square over its mean, in the logarithm of `R`."""
+        density = lambda u: math.exp((k + s) * u - k * math.exp(u) + k * math.log(k))
+        return quad(density, -80 / (k + s), 5)[0] / math.gamma(k)
+
+    def above(part):
+        s = k * part
+        more, less = max(0.0, math.log(moment(s))), math.log(moment(-s))
+        return ((more + less) / 2 + math.log(2 / 0.05) / samples) / s
+
+    reach = min(above(i / 200) for i in range(1, 200))
+    logs = torch.zeros(samples, 2, dtype=torch.float64)
+    found = StepGradients(logs, samples, draws, 4).factor()
+    assert math.log(found.high) == pytest.approx(reach, rel=1e-6)  # two weights of size 1, half
+    assert math.log(found.low) == pytest.approx(-reach, rel=1e-6)

@@ -198,3 +198,15 @@ def test_what_a_forward_pass_sets_of_the_process_is_set_back(what, error):
     with contextlib.suppress(ValueError, KeyboardInterrupt), still(net := Sets(2, 2)):
         net(torch.ones(1, 2))
     assert get() == before
+
+
+@pytest.mark.parametrize("warns", [True, False])
+def test_algorithms_that_had_to_repeat_have_to_again(warns):
+    torch.use_deterministic_algorithms(True, warn_only=warns)
+    try:
+        with still(nn.Linear(2, 2)):
+            torch.use_deterministic_algorithms(False)
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled() == warns
+    finally:
+        torch.use_deterministic_algorithms(False)

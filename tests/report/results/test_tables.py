@@ -1,11 +1,15 @@
+import io
+
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import diagnosis, theory
 from sigmascope.core.records import Estimate, Profile, Reading
 from sigmascope.report import table
+from sigmascope.report.results import ruled
 from sigmascope.theory import le2022
 
 X = torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
@@ -75,3 +79,13 @@ def test_every_result_has_rows(make, expected):
     assert expected <= set(found)
     (count,) = {len(column) for column in found.values()}
     assert count > 0
+
+
+def test_a_table_with_a_line_under_its_head_begins_and_ends_with_its_columns():
+    made = ruled()
+    made.add_column("name")
+    made.add_column("norm", justify="right")
+    made.add_row("first", "1.25")
+    console = Console(width=40, record=True, file=io.StringIO())
+    console.print(made)
+    assert console.export_text().splitlines() == ["name   norm", "─" * 11, "first  1.25"]

@@ -2,9 +2,12 @@ import math
 
 import pytest
 import torch
+from scipy import stats
 from torch import nn
 
 from sigmascope import survey
+from sigmascope.models.jacobian import Sweep
+from sigmascope.survey.views.features import _least_ranks
 from tests.models_zoo import Net
 
 
@@ -121,3 +124,18 @@ def test_volume_is_that_of_the_samples_whose_derivative_is_not_zero():
     assert at["0", "adjoint rank"].value == pytest.approx(3 * 3 / 4)
     assert at["2", "adjoint log pseudo-determinant"].how == "mean over 4 samples"
     assert at["0", "adjoint norm"].value == pytest.approx(math.sqrt(21 * 3 / 4))
+
+
+@pytest.mark.parametrize(("part", "rank"), [(1 - 1e-6, 1), (1 + 1e-6, 2)])
+@pytest.mark.parametrize("passes", [1, 4, 60])
+def test_a_value_of_a_mixture_counts_where_it_is_more_than_mixing_makes_of_none(passes, part, rank):
+    """`‖G‖ <= norm` and `σ₁(J) <= high / root`, each but for a chance of 1 in 200."""
+    total = 300
+    norm = 1 + math.sqrt(passes / total) + math.sqrt(2 * math.log(200) / total)
+    root = math.sqrt(stats.chi2.ppf(1 / 200, passes) / total)
+    high, least = 3.0, total * 1e-7  # of the largest, below which a value counts as zero
+    low = torch.tensor([[2.0, part * least * norm * high / root]], dtype=torch.float64)
+    ends = low, low, torch.tensor([[high, high]], dtype=torch.float64)
+    swept = Sweep({}, tuple(range(passes)), total, {}, {}, mixed=True)
+    (found, _, most), risk = _least_ranks(ends, torch.tensor([2]), 50, swept)
+    assert (found.tolist(), most.tolist(), risk) == ([rank], [50], 0.01)
