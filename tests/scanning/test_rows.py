@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import replace
+from statistics import median
 
 import pytest
 
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Reading, Scan
 from sigmascope.report import table
-from sigmascope.scanning.rows import FAR, by_kind, ends, outliers, pairs, seen, values
+from sigmascope.scanning.rows import FAR, _near, by_kind, ends, outliers, pairs, seen, values
 from tests.report.made_scans import KINDS, ODD, plan, scan
 
 SCAN = scan(3)
@@ -136,3 +137,15 @@ def test_a_scan_is_a_data_frame():
     assert frame.shape[0] == 14
     assert frame["spectral norm"].min() > 0
     assert len(plan(2).to_pandas()) == 14
+
+
+def test_how_far_one_is_counts_in_robust_standard_deviations():
+    """Steady but for noise of 1 in every logarithm: 0.6745 of a deviation is 1."""
+    noise = [1.0, -1.0] * 10
+    noise[10] = 60.0
+    (found,) = outliers(of([math.exp(v) for v in noise]))
+    distance = 60.0 - math.log(found.usual)
+    apart = sorted(
+        abs(v - u) for v, u in zip(noise, (_near(noise, i) for i in range(len(noise))), strict=True)
+    )
+    assert found.far == pytest.approx(0.6745 * distance / median(apart), rel=1e-4)

@@ -9,6 +9,7 @@ from torch import nn
 
 from sigmascope.watching import Watch
 from sigmascope.watching.extra_passes import MISSED, EagerPass, _own
+from sigmascope.watching.probes import ProbeBatch
 from sigmascope.watching.processes import Processes
 from tests.models_zoo import Net
 from tests.watching.made import Shelf, at_leisure, stack, task
@@ -210,3 +211,15 @@ def test_where_calls_were_missed_often_enough_it_is_said_and_not_before():
         assert again.run(()) == ()
     (told,) = again.run(())
     assert "its calls are not seen" in told.why
+
+
+def test_where_calls_were_missed_no_hook_is_put_before_them_any_more():
+    """The probe batch is run instead; a hook would be compiled each time."""
+    model = nn.Linear(5, 3)
+    again = EagerPass(model, model, ProbeBatch(torch.ones(2, 5)), Processes())
+    for _ in range(MISSED):
+        again.catch(compiled_around=False)
+        assert model._forward_pre_hooks
+        assert again.run(()) == ()
+    again.catch(compiled_around=False)
+    assert not model._forward_pre_hooks

@@ -94,6 +94,15 @@ def test_what_is_joined_and_taken_apart_is_what_was_given(shapes, count, kind, d
         torch.testing.assert_close(given_leaves[i].grad, truth_leaves[i].grad)
 
 
+def test_the_columns_that_look_like_the_targets_are_told_where_others_do_not():
+    both = lambda o, y: CE(o[0], Y) + o[1].square().sum() + 0 * y.sum()
+    like = lambda *sizes: read_by(both, tuple(torch.ones(6, n) for n in sizes), Y, count=6)
+    assert like(3, 2).columns_like(torch.ones(6, 3)).tolist() == [True] * 3 + [False] * 2
+    assert like(3, 2).columns_like(torch.ones(6, 2)).tolist() == [False] * 3 + [True] * 2
+    assert like(3, 2).columns_like(torch.ones(6, 4)) is None
+    assert like(3, 3).columns_like(torch.ones(6, 3)) is None
+
+
 def test_parts_that_are_no_rows_are_refused():
     with pytest.raises(Refusal, match="one row for each sample"):
         read_by(lambda o, y: o[0].sum() + o[1].sum(), (torch.ones(2), torch.ones(3)), Y, count=6)

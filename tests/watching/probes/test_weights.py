@@ -3,6 +3,7 @@
 import copy
 from functools import partial
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -144,6 +145,19 @@ def test_values_are_those_of_the_whole_weight_and_a_block_encloses_the_leading(f
             assert float(sigma[0]) == pytest.approx(float(true[0]), rel=1e-2)
         else:
             assert sigma[: len(true)] == pytest.approx(true, rel=1e-10)
+
+
+def test_small_values_of_a_block_are_enclosed_and_those_of_no_size_are_zero(monkeypatch):
+    """One process that holds all rows; of eight vectors seven times as many values are zero."""
+    monkeypatch.setattr(weights, "GRAM", 2)
+    A = 1e-3 * weight((40, 24))
+    A[:, 3:] = 0
+    found = spectrum(Shards(A, (40, 24), 1, turned=False), SimpleNamespace(summed=lambda t: t))
+    sigma, low, high, _ = found
+    true = torch.linalg.svdvals(A)[: len(sigma)]
+    assert bool((low <= true + 1e-12).all())
+    assert bool((true <= high).all())
+    torch.testing.assert_close(sigma, true, rtol=1e-9, atol=1e-9)
 
 
 NAMES = ("layer imbalance", "imbalance moved", "imbalance moved by decay")
