@@ -83,6 +83,11 @@ SAME: dict[tuple[str, str, str], str] = {
         "(below >= 0)",
     ): "as the line before it",
     (
+        "theory/symmetry/symbolic_run.py",
+        "n = values[-1].ndim",
+        "(1)",
+    ): "both factors of a product have as many axes",
+    (
         "checkpoints/arrays.py",
         "whole = torch.empty(0, dtype=self.dtype).set_(cast(Any, pages[self.offset : end]))",
         "1",

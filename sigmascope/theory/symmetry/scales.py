@@ -617,7 +617,7 @@ def treated(shadows: Shadows, labels: Tensor, values: Tensor, kind: Passed) -> N
         bits = ordered.detach().to("cpu", torch.float64).contiguous().view(torch.int64)
     rows = bits.reshape(len(ids), -1)
     # a number for each row
-    places = mixed(np.arange(rows.shape[1], dtype=np.uint64) + np.uint64(1))
+    places = mixed(np.arange(rows.shape[1], dtype=np.uint64))
     weights = torch.from_numpy(places.view(np.int64))
     found = np.empty(len(rows), np.uint64)
     for i, row in enumerate(rows):
