@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -76,3 +78,19 @@ def test_what_cannot_be_compared_or_would_be_left_out_without_a_word_is_refused(
 ):
     with pytest.raises(Refusal, match=says):
         theory.compare(one, two)
+
+
+def test_numbers_of_double_precision_keep_it():
+    """A change of one part in 10¹⁰ is none in single precision."""
+    before = {"w": torch.diag(torch.tensor([1.0, 0.5], dtype=torch.float64))}
+    found = theory.compare(before, {"w": before["w"] * (1 + 1e-10)})
+    (norm,) = [c for c in found.changes if c.quantity == "Frobenius norm"]
+    assert norm.after.value / norm.before.value - 1 == pytest.approx(1e-10, rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.bfloat16], ids=str)
+def test_few_bits_are_computed_with_as_the_numbers_they_are(dtype):
+    state = {"w": torch.diag(torch.tensor([2.0, 0.5])).to(dtype)}
+    found = theory.compare(state, state)
+    (norm,) = [c for c in found.changes if c.quantity == "Frobenius norm"]
+    assert norm.after.value == pytest.approx(math.sqrt(4.25))

@@ -96,3 +96,14 @@ def test_what_is_said_of_each_can_be_seen(statement):
 def test_each_is_found_by_its_number_and_by_its_words(statement):
     for said in (statement.name.upper(), statement.label, *statement.words):
         assert statement.name in [e.name for e in report.explain(said).senses]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=ids)
+def test_where_each_can_be_seen_is_what_one_would_type_or_open(statement):
+    places = {"theorem": "sigmascope explain ", "figure": "sigmascope reproduce "}
+    for kind, typed in places.items():
+        said = [f"{typed}{name}" for name in statement.places(kind)]
+        assert [shown for k, shown in statement.seen() if k == kind] == said
+    for kind, shown in statement.seen():
+        if kind in ("test", "page"):
+            assert (ROOT / shown.partition("#")[0]).is_file()

@@ -110,3 +110,12 @@ def test_refusals():
         theory.bottleneck.explained(x[:4, 0].double(), x[:4, 0].double())
     with pytest.raises(Refusal, match="must vary"):
         theory.bottleneck.explained(x[:, 0].double(), torch.ones(30, 1).double())
+
+
+def test_the_variance_is_around_the_mean_wherever_that_lies():
+    """Two orbits at 9 and 13, each of two points one to either side: 1 of 1 + 4 within."""
+    orbits = torch.tensor([[[8.0], [10.0]], [[12.0], [14.0]]])
+    net = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(net.weight, 3.0)
+    for reading in theory.bottleneck.orbit_variance(net, orbits):
+        assert reading.estimate.value == pytest.approx(1 / 5)

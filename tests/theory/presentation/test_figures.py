@@ -13,6 +13,7 @@ from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Check, Estimate, Verdict
 from sigmascope.models.networks import mlp
 from sigmascope.report.figures import COLOURS
+from sigmascope.theory.bottleneck.depths import Trained, read_sweep
 from sigmascope.theory.presentation import Checks
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -95,3 +96,20 @@ def test_a_region_has_the_colour_of_what_is_answered_there(outputs):
     expected = [to_rgb(COLOURS[int(a)]) for a in answers]
     assert [tuple(face[:3]) for face in faces] == [pytest.approx(e) for e in expected]
     assert len(answers.unique()) > 1
+
+
+def test_a_sweep_shows_what_each_network_uses_and_which_do_not_fit():
+    """At two penalties: a mark and its interval on the left, the norm on the right."""
+    networks = [
+        Trained(depth, ridge, 0, 0.01, norm, (2, 2, 2), (2, 1, 3), 70.0, fits)
+        for depth, ridge, norm, fits in ((4, 0.1, 20, True), (8, 0.1, 30, False), (4, 0.2, 9, True))
+    ]
+    left, right = read_sweep(networks).plot().axes
+    ends, marks = left.lines[::2], left.lines[1::2]
+    assert [[*map(float, e.get_xdata())] for e in ends] == [[4, 4], [8, 8], [4, 4]]
+    assert [[*map(float, e.get_ydata())] for e in ends] == [[1, 3]] * 3
+    assert [float(m.get_ydata()[0]) for m in marks] == [2, 2, 2]
+    hollow = [m.get_markerfacecolor() == "white" for m in marks]
+    assert hollow == [False, True, False]
+    assert [float(d.get_ydata()[0]) for d in right.lines if len(d.get_ydata())] == [20, 30, 9]
+    assert [t.get_text() for t in right.get_legend().get_texts()] == ["λ = 0.1", "λ = 0.2"]

@@ -54,6 +54,19 @@ def test_a_tree_shows_every_path_once():
     assert "2 paths, 4 vertices" in svg
 
 
+def test_a_tree_has_the_same_border_on_all_sides():
+    """Twenty leaves side by side, the last as far from the edge as the first; below, the legend."""
+    wide = Dag((0,), 1, tuple(Edge(0, 1) for _ in range(20)), ((1.0, 1.0), (1.0, 0.0)))
+    drawn = ET.fromstring(
+        tree_picture(neuron_graph.tree_network(neuron_graph.unroll(wide), torch.ones(20)))
+    )
+    lines = drawn.findall("{http://www.w3.org/2000/svg}line")
+    across = [float(line.get(x)) for line in lines for x in ("x1", "x2")]
+    down = [float(line.get(y)) for line in lines for y in ("y1", "y2")]
+    assert min(across) == min(down) == float(drawn.get("width")) - max(across)
+    assert float(drawn.get("height")) - max(down) == min(down) + 20
+
+
 def test_too_large_a_tree_is_refused():
     wide = Dag((0,), 1, tuple(Edge(0, 1) for _ in range(500)), ((1.0, 1.0), (1.0, 0.0)))
     network = neuron_graph.tree_network(neuron_graph.unroll(wide), torch.ones(500))

@@ -190,6 +190,15 @@ def test_units_that_are_treated_alike_may_be_mixed():
     assert scaled.passed == Passed.DATA
 
 
+@pytest.mark.parametrize("place", [0, 1, 4])
+def test_units_that_are_treated_in_their_own_way_at_one_sample_alone_may_not(place):
+    """The other four are treated alike."""
+    factors = torch.ones(5, 6, dtype=torch.float64)
+    factors[place, 1], factors[(place + 1) % 5, 2] = 2, 2
+    (family,) = hidden(lambda h: h * factors[: len(h)]).scalings
+    assert family.mask.sum(1).tolist() == [4, 1, 1, 4, 4, 4]
+
+
 def test_units_of_a_relu_may_be_mixed_where_they_are_on_together():
     x = torch.randn(3, 4, generator=torch.Generator().manual_seed(5))
     net = nn.Sequential(nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 2))

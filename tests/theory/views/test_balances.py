@@ -1,6 +1,7 @@
 """Balances measured once, over training, and between two states."""
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import survey
@@ -21,3 +22,9 @@ def test_the_view_is_read_on_request():
     ratio = found.series("operator-to-Frobenius ratio")[0]
     s = torch.linalg.svdvals(net[0].weight.detach().double())
     assert ratio.estimate.low <= float(s[0] ** 2 / s.square().sum()) <= ratio.estimate.high
+
+
+def test_a_weight_that_is_one_row_can_have_no_rank_above_one():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+    found = survey.profile(net, torch.ones(2, 3), views=["balances"])
+    assert [r.site for r in found.series("operator-to-Frobenius ratio")] == ["0.weight"]

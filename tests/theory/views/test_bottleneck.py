@@ -132,3 +132,17 @@ def test_no_dependence_is_dimension_zero(width):
     found = inner_dimension(torch.zeros(4, width, dtype=torch.float64))
     assert (found.low, found.high) == (0, 0)
     assert math.isfinite(found.value)
+
+
+def test_samples_on_which_the_output_does_not_depend_have_no_rank():
+    """On most of them the unit is off."""
+    net = nn.Sequential(nn.Linear(1, 1, bias=False), nn.ReLU(), nn.Linear(1, 2, bias=False))
+    with torch.no_grad():
+        net[0].weight.fill_(1.0)
+        net[2].weight.copy_(torch.tensor([[3.0], [4.0]]))
+    x = torch.linspace(-7, 2, 20)[:, None]
+    _, found = read(net, x)
+    rank = found["(network)", "Jacobian rank"]
+    assert (rank.low, rank.value, rank.high) == (1, 1, 1)
+    volume = found["(network)", "Jacobian log pseudo-determinant"]
+    assert volume.value == pytest.approx(math.log(5))

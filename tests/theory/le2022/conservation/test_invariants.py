@@ -245,3 +245,15 @@ def test_reasons_name_what_stands_between():
     assert {reason(i) for i in sums} == {
         "what is added along these axes is subtracted again by a softmax or a mean"
     }
+
+
+def test_a_still_sum_is_as_large_as_the_largest_entry_it_is_of():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3))
+    x, y = torch.randn(5, 3), torch.tensor([0, 1, 2, 1, 0])
+    found = conservation.invariants(net, x, targets=y, loss=F.cross_entropy)
+    still = [i for i in found if i.kind == "column sum"]
+    parameters = dict(net.named_parameters())
+    assert {i.tensors[0] for i in still} == {"2.weight", "2.bias"}
+    for claim in still:
+        largest = float(parameters[claim.tensors[0]].detach().abs().max())
+        assert claim.size(parameters, parameters) == pytest.approx(largest)

@@ -325,6 +325,7 @@ def test_adam_is_inapplicable_and_its_drift_is_reported():
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01, weight_decay=0.1)
     with watched(net, optimizer) as ledger:
         train(net, optimizer, 30)
+    assert ledger.steps == 30
     assert not optimizer._optimizer_step_post_hooks  # closed
     for d in ledger.drifts():
         assert d.verdict == Verdict.INAPPLICABLE

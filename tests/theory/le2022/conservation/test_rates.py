@@ -232,3 +232,15 @@ def test_without_a_gradient_nothing_is_said():
     found = {t.site: t.check() for t in conservation.BalanceRate.facts(subject)}
     assert found["2.weight ~ 0.weight ~ 0.bias"].verdict == Verdict.VACUOUS
     assert found["4.bias"].verdict == Verdict.HOLDS  # which has a gradient, whose sum is 0
+
+
+@pytest.mark.parametrize(("part", "told"), [(0.99, False), (1.01, True)])
+def test_gradients_of_which_underflow_took_parts_tell_nothing(part, told):
+    """Below the least number over the precision, of single `9.9e-32`, their parts are lost."""
+    net, x = dense(4, 6, 3).float(), drawn(5, 4)
+    claim = conservation.invariants(net, x)[0]
+    trial = rates.TrialGradient.of(Subject(net, x), "random")
+    largest = max(float(g.abs().max()) for n, g in trial.gradients.items() if n in claim.tensors)
+    scale = part * 2.0**-126 / 2.0**-23 / largest
+    small = replace(trial, gradients={n: scale * g for n, g in trial.gradients.items()})
+    assert math.isfinite(small.measure(claim).noise) == told

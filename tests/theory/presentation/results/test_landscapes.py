@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from sigmascope import report
+from sigmascope.core.records import Estimate
 from sigmascope.models.curvature import SelfCheck
 from sigmascope.theory import landscape, riedi2022
 from sigmascope.theory.landscape import Surface
@@ -53,6 +54,22 @@ def test_the_text_has_every_number_and_the_learning_rate(plain, whole, each):
         f"diverges above a learning rate of {2 / top:.4g} (2 over the largest eigenvalue, {site})"
         in text
     )
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_worst_layer_and_the_one_that_diverges_first_are_named(plain, turned):
+    """Of two layers the one is worse conditioned, the other lets the rate be less."""
+    flat, steep = (
+        replace(plain.layers[0], site=site, condition=k, step_limit=s)
+        for site, k, s in (
+            ("flat", Estimate.exactly(7.0), Estimate.exactly(0.5)),
+            ("steep", Estimate.exactly(3.0), Estimate.exactly(0.25)),
+        )
+    )
+    found = replace(plain, layers=(steep, flat) if turned else (flat, steep))
+    text = " ".join(report.text(found).split())
+    assert "worst conditioned in flat: κ = 7." in text
+    assert "diverges above a learning rate of 0.25, in steep first" in text
 
 
 def test_a_doubtful_second_derivative_is_said(plain, whole):
