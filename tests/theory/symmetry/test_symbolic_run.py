@@ -107,6 +107,11 @@ NETS = {
         lambda: Net(lambda n, x: (n.a(x).clone() - 2).log_softmax(1), a=nn.Linear(3, 5)),
         {("a.weight", (0,)), ("a.bias", (0,))},
     ),
+    "scaled by one number": (
+        lambda: Net(lambda n, x: (n.a(x) * torch.tensor(2.0)).softmax(1),
+                    a=nn.Linear(3, 5)),
+        {("a.weight", (0,)), ("a.bias", (0,))},
+    ),
     "scaled by its own gain": (
         lambda: Net(lambda n, x: (n.a(x) * n.s).softmax(1), a=nn.Linear(3, 5),
                     s=nn.Parameter(drawn(5))),

@@ -1,11 +1,13 @@
 """The view of conditioning says what the landscape does."""
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import sources, survey
 from sigmascope.models import networks
 from sigmascope.theory import landscape
+from sigmascope.theory.views.conditioning import FLAT
 
 
 def test_readings_are_those_of_the_landscape():
@@ -18,3 +20,12 @@ def test_readings_are_those_of_the_landscape():
     land = landscape.landscape(model, data.inputs, **options)
     assert found == {layer.site: layer.condition for layer in land.layers}
     assert len(measured.series("layer factor")) == len(measured.series("data factor")) == 3
+
+
+def test_a_layer_whose_loss_is_flat_is_left_out_with_the_reason():
+    """Behind it all weights are zero."""
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    nn.init.zeros_(net[2].weight)
+    found = survey.profile(net, torch.randn(9, 3), views=["conditioning"])
+    assert {s.site for s in found.skipped if s.why == FLAT} == {"0"}
+    assert {r.site for r in found.readings} == {"2"}

@@ -29,6 +29,14 @@ def test_what_moved_is_counted_and_the_rest_is_left_to_whole(found):
     assert len(whole.splitlines()) > len(short.splitlines())
 
 
+def test_what_moved_by_the_largest_factor_either_way_stands_first():
+    before = {name: torch.eye(3) for name in "abcd"}
+    sizes = {"a": 1.5, "b": 0.0, "c": 0.2, "d": 3.0}
+    after = {name: size * before[name] for name, size in sizes.items()}
+    lines = report.text(theory.compare(before, after)).splitlines()
+    assert [row[0] for row in lines if " Frobenius norm " in row] == ["b", "c", "d", "a"]
+
+
 def test_nothing_that_moved_is_said():
     same = theory.compare({"w": torch.eye(3)}, {"w": torch.eye(3)})
     assert report.text(same).startswith("0 of ")
