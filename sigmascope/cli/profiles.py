@@ -44,7 +44,8 @@ def profile(
         model: What to measure.
         source: The data and weights, and how they are trained.
         views: Only these views; by default all but `balances`, `bottleneck` and `conditioning`.
-        quick: Only what a few passes show; what is left out is listed.
+        quick: Only what a few passes show, or the views that are named, and nothing is trained;
+            what is left out is listed.
         html: Write an interactive page here.
         json: Write machine-readable results here; `-` for standard output, in place of the text.
         plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).

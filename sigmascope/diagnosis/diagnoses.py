@@ -152,8 +152,8 @@ def diagnose(
             is known, before copies are trained. What training has yet to prove is no error there.
         fit: Whether to measure the probability of fitting, which says little of a model that is
             trained already.
-        quick: Only what a few passes show: the views `quantities.QUICK`, and nothing is trained.
-            What is left out is said under what was skipped.
+        quick: Only what a few passes show: the views `quantities.QUICK` where none are named, and
+            nothing is trained. What is left out is said under what was skipped.
         budget: Seconds that training of copies may take, kept to within a step; None for as long as
             it takes. What there was no time for is said under what was skipped.
         options: What else goes with the name of an optimizer (`momentum`, `weight_decay`), or
@@ -177,7 +177,7 @@ def diagnose(
     else:
         whole = program_of(program)
     if quick:
-        views, fit = [v for v in q.QUICK if v in views] or q.QUICK, False
+        views, fit = q.QUICK if views is q.ALL else views, False
     tell = None if early is None else lambda seen: early(unproven(judge(seen)))
     with as_found(whole.loss):
         known = opened(whole, samples=samples, batch_dim=batch_dim)

@@ -248,3 +248,9 @@ def test_a_quick_look_trains_nothing_and_lists_what_it_leaves_out():
     seen = diagnosis.presentation.coverage(look.profile)
     assert {*q.ALL} - {*q.QUICK} <= {*seen.unasked}
     assert any("how the program trains" in line and "quick" in line for line in seen.unseen)
+
+
+def test_a_quick_look_at_views_that_are_named_is_one_at_these():
+    look = ss.diagnose(network(), (X, Y), **TWICE, quick=True, views=["weights"])
+    assert look.profile.views == ("weights",)
+    assert "training" in {s.what for s in look.profile.skipped}
