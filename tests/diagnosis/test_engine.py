@@ -5,7 +5,7 @@ import pytest
 from sigmascope.core import records
 from sigmascope.core.records import Estimate, Finding, Kind, Profile
 from sigmascope.diagnosis import judge, rules
-from sigmascope.diagnosis.engine import grouped
+from sigmascope.diagnosis.engine import grouped, unproven
 from sigmascope.diagnosis.rules import KINDS, RULES
 from tests.diagnosis.readings import BELOW, diagnosed, reading
 
@@ -116,3 +116,10 @@ def test_users_kinds_take_their_place():
         ("noisy-sensor", ""),
         ("unscaled-inputs", "noisy-sensor"),
     ]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_before_training_has_had_its_say_an_error_is_one_that_is_proven(kind):
+    found = [made(kind.name, severity) for severity in ("error", "warning", "note")]
+    told = [f.severity for f in unproven(found)]
+    assert told == ["error" if kind.proven else "warning", "warning", "note"]

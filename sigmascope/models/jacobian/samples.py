@@ -133,7 +133,7 @@ def collinearity(parts: Sequence[LastGradients]) -> Collinearity:
         apart = there[:, some, None] & there[:, None] & (place > some[:, None])
         # all of them, and not those apart alone: to pick them takes longer than the products
         cosines = (V[:, some] @ V.mT).abs_().clamp_(max=1)
-        total = total + cosines.mul(apart).sum()
+        total = total + cosines.masked_fill_(~apart, 0.0).sum()
         least = torch.minimum(least, cosines.masked_fill_(~apart, torch.inf).min())
         pairs += int(apart.sum())
     mean, zero = float(total) / pairs if pairs else 0.0, units * n * (n - 1) // 2 - pairs

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from sigmascope import survey
 from sigmascope.core.guard import Refusal
 from sigmascope.models import OUTPUT, Subject
+from sigmascope.models.jacobian.samples import LastGradients, collinearity
 from sigmascope.theory import piecewise_affine
 from tests.fingerprints import differences, fingerprint
 from tests.models_zoo import MODELS, Net, call, subject_of
@@ -327,3 +328,39 @@ def test_an_output_for_every_pair_compares_samples():
     assert found.compares
     alone = mixes(lambda m, x: m.a(x).relu())
     assert Subject(alone, torch.randn(8, 5)).mixed is None
+
+
+def pairs_of(grads):
+    """Absolute cosines of all pairs with a direction, one pair after the other."""
+    found = []
+    for unit in grads.unbind(1):
+        rows = [row for row in unit if bool((row != 0).any()) and not bool(row.isnan().any())]
+        found += [abs(float(F.cosine_similarity(a, b, dim=0)))
+                  for i, a in enumerate(rows) for b in rows[i + 1 :]]  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("together", [1, 40, 10**6])
+@pytest.mark.parametrize("lost", [None, 0.0, float("nan")])
+@pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
+def test_cosines_are_those_of_all_pairs_that_have_a_direction(monkeypatch, together, lost, scale):
+    monkeypatch.setattr("sigmascope.models.jacobian.samples.TOGETHER", together)
+    g = torch.Generator().manual_seed(0)
+    grads = torch.randn(7, 3, 5, generator=g, dtype=torch.float64)
+    grads[4, 1] = -2 * grads[1, 1]
+    if lost is not None:
+        grads[2, 0] = grads[5, 0] = grads[3, 2] = lost
+    wanted = pairs_of(grads)
+    parts = [LastGradients("last", part * scale, None, 0.0) for part in grads.split(3)]
+    found = collinearity(parts)
+    assert found.pairs == len(wanted)
+    assert found.zero == 3 * 21 - len(wanted)
+    assert found.least == pytest.approx(min(wanted), rel=1e-12)
+    assert found.mean == pytest.approx(sum(wanted) / len(wanted), rel=1e-12)
+
+
+def test_without_two_directions_there_is_no_cosine():
+    grads = torch.zeros(4, 2, 3, dtype=torch.float64)
+    grads[1] = 1.0
+    found = collinearity([LastGradients("last", grads, None, 0.0)])
+    assert (found.pairs, found.least, found.mean, found.zero) == (0, float("inf"), 0.0, 12)
