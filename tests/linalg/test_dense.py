@@ -111,3 +111,9 @@ def test_what_leaves_float64_is_infinite_as_in_a_sum():
 def test_the_median_lies_between_the_two_in_the_middle(values, dtype):
     t = torch.tensor(values, dtype=dtype)
     assert dense.median(t) == pytest.approx(statistics.median(t.tolist()), rel=1e-15)
+
+
+def test_no_copy_of_a_large_tensor_is_larger_than_a_cache():
+    pieces = [p.numel() * p.itemsize for p in dense._pieces(torch.zeros(3, 10**6))]
+    assert max(pieces) <= 2**20
+    assert sum(pieces) == 8 * 3 * 10**6
