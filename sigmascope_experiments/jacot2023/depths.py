@@ -64,6 +64,11 @@ def _networks(rows: list[Row]) -> list[theory.bottleneck.Trained]:
     ]
 
 
+def _interval(rank: tuple[int, int, int]) -> str:
+    value, low, high = rank
+    return f"{value}" if low == high else f"{value} [{low}, {high}]"
+
+
 def plot(rows: list[Row], canvas: Any) -> None:
     """Rank and norm by depth; networks that do not fit are crosses."""
     left, right = canvas.subplots(1, 2)
@@ -92,11 +97,12 @@ def _trained_claims(rows: list[Row], config: Config) -> Iterator[Claim]:
     draws = range(config["draws"])
     mine = [[r for r in rows if r["task"]["data"] == data] for data in draws]
     sweeps = [theory.bottleneck.read_sweep(_networks(many)) for many in mine]
-    ranks = [[n.rank[0] for n in s.networks if n.fits] for s in sweeps]
+    ranks = [[n.rank for n in s.networks if n.fits] for s in sweeps]
     yield Claim(
-        "the rank of networks that fit falls with depth, by one exception a draw at most",
-        f"{ranks}",
-        all(sum(b > a for a, b in pairwise(many)) <= 1 for many in ranks),
+        "the rank of networks that fit falls with depth, by one exception a draw at most that "
+        "the intervals of both ranks exclude",
+        "; ".join(" ".join(map(_interval, many)) for many in ranks),
+        all(sum(b[1] > a[2] for a, b in pairwise(many)) <= 1 for many in ranks),
     )
     yield Claim(
         f"the task's dimension {RANK} is found in every draw",
