@@ -39,7 +39,6 @@ from .diagnosis.ranking import (
     rank as rank,
 )
 from .diagnosis.remedies import (
-    remedies_for as remedies_for,
     remedy as remedy,
 )
 from .diagnosis.scripts import (
@@ -58,6 +57,9 @@ from .models.state import (
 from .report import (
     explain as explain,
     text as text,
+)
+from .scaling import (
+    widths as widths,
 )
 from .scanning import (
     scan as scan,

@@ -41,6 +41,7 @@ from sigmascope.cli.scales import scale
 from sigmascope.cli.scans import scan
 from sigmascope.cli.sweeps import train
 from sigmascope.cli.views import view
+from sigmascope.cli.widths import widths
 from sigmascope.core import guard
 
 app = cyclopts.App(
@@ -65,6 +66,7 @@ COMMANDS = (
     scale,
     predict,
     rank,
+    widths,
     reproduce,
     theorems,
     explain,

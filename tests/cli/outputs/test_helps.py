@@ -59,6 +59,7 @@ LONG = {  # minutes as they stand: what makes them small enough for a test
     "rank": "--passes 54 --samples 16",
     "landscape": "--samples 16",
     "predict": "--layers 50 --chains 2",
+    "widths": "--widths 8 16 --seeds 2 --steps 1",
 }
 
 

@@ -1,0 +1,110 @@
+"""`sigmascope widths`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from sigmascope.cli.options import AtLeast, Count, Loss, loss_of, seeded
+from sigmascope.cli.outputs import finish, require_targets
+from sigmascope.cli.progress import STATUS, progress_bar
+
+Sizes = Annotated[list[int] | None, Parameter(consume_multiple=1, validator=Number(gte=1))]
+
+
+def widths(
+    make: str,
+    /,
+    *,
+    widths: Sizes = None,
+    data: str | None = None,
+    samples: Count = 256,
+    folder: Path | None = None,
+    loss: Loss = None,
+    optimizer: str = "adam",
+    lr: AtLeast = None,
+    momentum: AtLeast = None,
+    weight_decay: AtLeast = None,
+    batch: Count | None = None,
+    steps: Count = 3,
+    seeds: Count = 3,
+    cure: bool = False,
+    json: str | None = None,
+    plot: Path | None = None,
+    strict: bool = False,
+) -> int:
+    """Say whether what was tuned on a small model holds for a large one, and what is in the way.
+
+    MAKE is `file.py:make` or `package.module:make`, a function of a width that gives a model; or a
+    model and its optimizer (or a list of optimizers), or a whole program as for `diagnose`. Models
+    of each width take a few steps from several seeds. For each weight: by which power of width
+    what its change does grows or fades, a verdict, who is to blame, and a cure as lines to paste.
+
+    Examples:
+        # a network of yours at four widths, with Adam at the rate that you tuned
+        sigmascope widths net.py:build --data set.npz --lr 1e-3
+
+        # a cure, tried on copies, and all of it as JSON
+        sigmascope widths net.py:build --data set.npz --cure --json widths.json
+
+    Args:
+        make: What makes a model of a width.
+        widths: Two or more; 64, 128, 256 and 512 if not given. A factor of 8 tells most.
+        data: As for `profile`; guessed from the first layer where it can be. Not where MAKE gives a
+            program with its own.
+        samples: How many samples of the data to take.
+        folder: Where Fashion-MNIST and CIFAR-10 lie.
+        loss: What the output is compared with the targets by.
+        optimizer: One of torch's, where MAKE gives none.
+        lr: Its learning rate; torch's own if not given.
+        momentum: Its momentum.
+        weight_decay: Its weight decay.
+        batch: Samples in a step; 32 if nobody says.
+        steps: Of training each model.
+        seeds: Of initial weights, for each width.
+        cure: Change initial weights and rates of copies by the powers that were found, and measure
+            again.
+        json: Write the numbers here as JSON; `-` for standard output, in place of the text.
+        plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
+        strict: End with exit code 1 if something stands in the way.
+    """
+    from torch import nn
+
+    from sigmascope import scaling, sources
+    from sigmascope.core import guard
+    from sigmascope.sources import callables
+
+    require_targets(json=json, plot=plot, inputs=(data,))
+    if not callables.is_callable_spec(make):
+        raise guard.Refusal(
+            f"`{make}` must be `file.py:make` or `package.module:make`: a function of a width that "
+            "gives a model, for sigmascope cannot make yours wider."
+        )
+    STATUS(f"opening {make}", 0, 0)
+    own = {"momentum": momentum, "weight_decay": weight_decay}
+    options: dict[str, Any] = {k: v for k, v in own.items() if v is not None}
+    sizes = widths or scaling.WIDTHS
+    with callables.named(make) as function, progress_bar() as progress:
+        if not callable(function):
+            raise guard.Refusal(f"`{make}` must be a function of a width. Name one.")
+        found = None
+        if data is not None:
+            found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(0))
+        elif isinstance(first := scaling.made_at(function, min(sizes)), nn.Module):
+            found = sources.default_data(first, samples=samples)  # as for `profile`
+        result = scaling.widths(
+            function,
+            sizes,
+            found,
+            loss=None if loss is None else loss_of(loss),
+            optimizer=optimizer,
+            lr=lr,
+            steps=steps,
+            seeds=seeds,
+            batch_size=batch,
+            cure=cure,
+            progress=progress,
+            **options,
+        )
+    return finish(result, json=json, plot=plot, failed=strict and bool(result.obstacles))

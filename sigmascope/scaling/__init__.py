@@ -1,0 +1,15 @@
+"""Whether training stays the same as a model grows wider."""
+
+from sigmascope.scaling.exponents import PowerLaw, power_law
+from sigmascope.scaling.transfer import WIDTHS, Obstacle, WeightScaling, Widths, made_at, widths
+
+__all__ = [
+    "WIDTHS",
+    "Obstacle",
+    "PowerLaw",
+    "WeightScaling",
+    "Widths",
+    "made_at",
+    "power_law",
+    "widths",
+]

@@ -1,0 +1,105 @@
+"""The power of width that a reading follows, from a few widths and seeds.
+
+The idea: `log y = a + b log n + c (n/n₀)^(-1/2) + d (n/n₀)^(-1) + noise`, with `n₀` the smallest
+width. What finite width does falls off by these two powers: the largest singular value of a random
+matrix is of the size of `√n + √m`, a bias of size `1/√n` adds `1/n` to a variance. Of both no
+more is known beforehand than that they are no larger than a half or so at `n₀`; they get a normal
+law of that spread, so that the interval of `b` is as wide as they leave it. Two widths tell little,
+four tell nearly all, and seeds tell how much is noise. The invariant: no more is said than the
+readings leave; a verdict is the share that the law of `b` gives to a side, not its middle.
+
+In theory `b` is a multiple of a half, and `falls`, `stays` and `grows` ask which of them it is.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.stats import t as student
+
+from sigmascope.core.records import Estimate
+
+Side = Literal["falls", "stays", "grows"]
+USUAL = 64  # the width at which the corrections below are usual
+ROOT, INVERSE = 0.3, 0.5  # spread of what finite width does there, in logarithms
+HALVES = np.arange(-6, 7) / 2  # exponents that theory knows
+LEAST = 1e-3  # noise of a logarithm, below which it is rounding
+LEVEL = 0.95
+UNLIKELY = 0.01  # of the rest of a fit, where it is no power of width
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLaw:
+    """The exponent of width, and how sure it is.
+
+    Attributes:
+        exponent: With its 95 % interval, over seeds and what finite width may do.
+        falls: Share of certainty that it is -1/2 or less, if it is a multiple of a half.
+        stays: That it is 0.
+        grows: That it is 1/2 or more.
+        nearest: The likeliest multiple of a half.
+        fits: Whether a power of width with these corrections goes through the readings.
+        noise: Of the logarithm of one reading.
+    """
+
+    exponent: Estimate
+    falls: float
+    stays: float
+    grows: float
+    nearest: float
+    fits: bool
+    noise: float
+
+    def is_sure(self, side: Side, level: float = 0.9) -> bool:
+        """Whether the exponent is on one side, with at least this share of certainty."""
+        return float(getattr(self, side)) >= level
+
+
+def power_law(readings: Mapping[int, Sequence[float]]) -> PowerLaw | None:
+    """The exponent of width.
+
+    Args:
+        readings: Positive numbers of every width, one a seed.
+
+    Returns:
+        None where there are fewer than two widths, or a reading is zero or not finite.
+    """
+    widths = sorted(readings)
+    if len(widths) < 2 or not all(0 < v < math.inf for w in widths for v in readings[w]):
+        return None
+    logs = [np.log(np.asarray(readings[w], dtype=float)) for w in widths]
+    counts = np.array([len(some) for some in logs])
+    means = np.array([some.mean() for some in logs])
+    free = int(counts.sum() - len(widths))
+    spread = sum(float(((some - some.mean()) ** 2).sum()) for some in logs)
+    # with one seed a width nothing is known of the noise: a tenth is taken, which is much
+    noise = max(math.sqrt(spread / free) if free else 0.1, LEAST)
+    ratio = np.array(widths) / widths[0]
+    small = USUAL / widths[0]
+    shapes = np.stack([ratio**-0.5 - 1, ratio**-1.0 - 1], 1)
+    shapes = shapes * [ROOT * max(small, 1) ** 0.5, INVERSE * max(small, 1)]
+    weight = np.linalg.inv(np.diag(noise**2 / counts) + shapes @ shapes.T)
+    both = np.stack([np.ones(len(widths)), np.log(ratio)], 1)
+    spreads = np.linalg.inv(both.T @ weight @ both)
+    fitted = spreads @ both.T @ weight @ means
+    rest = means - both @ fitted
+    reach = float(student.ppf((1 + LEVEL) / 2, max(free, 1))) * math.sqrt(spreads[1, 1])
+    b = float(fitted[1])
+    # of every multiple of a half: how far from it the readings are, by the law of Student
+    away = (HALVES - b) ** 2 / spreads[1, 1]
+    chance = (1 + away / max(free, 1)) ** (-(max(free, 1) + 1) / 2)
+    share = chance / chance.sum()
+    excess = float(rest @ weight @ rest) / max(len(widths) - 2, 1)
+    tail = (1 + excess / max(free, 1)) ** (-(max(free, 1) + 1) / 2)
+    how = f"{len(widths)} widths, {int(counts.sum())} runs, with what finite width may do"
+    return PowerLaw(
+        Estimate(b, b - reach, b + reach, how, 1 - LEVEL),
+        float(share[HALVES < 0].sum()),
+        float(share[HALVES == 0].sum()),
+        float(share[HALVES > 0].sum()),
+        float(HALVES[share.argmax()]),
+        len(widths) < 3 or tail > UNLIKELY,
+        noise,
+    )

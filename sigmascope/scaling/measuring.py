@@ -1,0 +1,368 @@
+"""What a few steps of training do to every weight, read of a copy of one width.
+
+The idea: what one weight's change does to what its layer writes is the difference between the
+layer as it is and the layer with that weight put back, on what it read before training. So no kind
+of layer needs a formula, multipliers inside of a layer count, and what earlier layers have done is
+left out. The invariant: the user's model is copied and left as it was; a weight that no call can be
+read of is named.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from sigmascope.diagnosis.programs.optimizers import Recipe
+from sigmascope.diagnosis.training.runs import TrainingRun, TrainingSamples, started
+from sigmascope.linalg import frobenius_norm, spectral_norm
+from sigmascope.models.layers import called
+from sigmascope.models.samples import Batch, as_tensor
+from sigmascope.models.state import still
+
+OUTPUT = "(output)"
+SCORES = "(scores of attention {})"
+
+
+@dataclass(slots=True)
+class WeightReadings:
+    """Of one weight, or of one product that training changes.
+
+    Attributes:
+        shape: Of the weight; empty for products.
+        features: How many numbers its layer reads at a place, and writes; the same for a vector.
+        values: Readings by name; what could not be had is absent.
+        owner: The layer that was called.
+        calls: How often.
+        is_last: Whether its layer writes the output, or a multiple of it.
+        asks: Whether its layer writes queries or keys of attention, and nothing else.
+    """
+
+    shape: tuple[int, ...] = ()
+    features: tuple[int, int] = (1, 1)
+    values: dict[str, float] = field(default_factory=dict)
+    owner: str = ""
+    calls: int = 1
+    is_last: bool = False
+    asks: bool = False
+
+
+@dataclass(slots=True)
+class RunReadings:
+    """Of one width and seed.
+
+    Attributes:
+        weights: By the name of the parameter; products of attention among them.
+        losses: Before every step.
+        unread: Weights of which no call could be read, and why.
+        shared: Names of one tensor that has several.
+    """
+
+    weights: dict[str, WeightReadings]
+    losses: list[float]
+    unread: dict[str, str]
+    shared: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(slots=True)
+class _Seen:
+    """One call of a layer."""
+
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+    output: Tensor
+    count: int = 1
+
+    @property
+    def read(self) -> Tensor | None:
+        given = [a for a in (*self.args, *self.named.values()) if isinstance(a, Tensor)]
+        return given[0] if given else None
+
+
+class _Scores(TorchFunctionMode):
+    """Keeps what is handed to softmax in attention, and where queries and keys lie."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[Tensor, frozenset[int]]] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run it, and note the scores."""
+        named = dict(kwargs or {})
+        if func is F.scaled_dot_product_attention:
+            q, k = args[0], args[1]
+            scale = named.get("scale") or q.shape[-1] ** -0.5
+            with torch._C.DisableTorchFunctionSubclass(), torch.no_grad():
+                if q.ndim == k.ndim == 4 and q.shape[1] != k.shape[1]:  # keys that heads share
+                    k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
+                places = frozenset(t.untyped_storage().data_ptr() for t in (args[0], args[1]))
+                self.found.append((q @ k.mT * scale, places))
+        elif func in (F.softmax, torch.softmax, Tensor.softmax) and args and args[0].ndim > 3:
+            self.found.append((args[0].detach(), frozenset()))
+        return func(*args, **named)
+
+
+@contextmanager
+def _watched(model: nn.Module, owners: Mapping[str, nn.Module]) -> Iterator[dict[str, _Seen]]:
+    """The last call of every owner of a weight, by its name."""
+    seen: dict[str, _Seen] = {}
+    handles: list[Any] = []
+
+    def listen(name: str, module: nn.Module) -> None:
+        def note(_: nn.Module, args: Any, named: Any, output: Any) -> None:
+            before = seen[name].count if name in seen else 0
+            with suppress(Exception):  # a module may write what holds no tensor
+                seen[name] = _Seen(args, dict(named), as_tensor(output)[0].detach(), before + 1)
+
+        handles.append(module.register_forward_hook(note, with_kwargs=True))
+
+    for name, module in owners.items():
+        listen(name, module)
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _looked(
+    model: nn.Module, batch: Batch, owners: Mapping[str, nn.Module]
+) -> tuple[dict[str, _Seen], Tensor, list[tuple[Tensor, frozenset[int]]]]:
+    """One run without dropout: what layers read and wrote, the output, scores of attention."""
+    scores = _Scores()
+    with still(model), torch.no_grad(), _watched(model, owners) as seen, scores:
+        output = as_tensor(called(model, batch))[0]
+    return seen, output.detach(), scores.found
+
+
+def rms(t: Tensor) -> float:
+    """Root mean square of the entries."""
+    return float(t.detach().double().square().mean().sqrt()) if t.numel() else 0.0
+
+
+def read_run(
+    model: nn.Module,
+    recipe: Recipe,
+    data: TrainingSamples,
+    steps: int,
+    *,
+    clip: float | None = None,
+) -> RunReadings:
+    """A few steps of training of a copy, and what they did.
+
+    Args:
+        model: Left as it is.
+        recipe: Makes its optimizer.
+        data: It is trained on batches of these, and read on the first.
+        steps: So many.
+        clip: Norm to which gradients are clipped.
+    """
+    run = started(model, recipe, data.size, clip=clip)
+    batch, _ = next(data.draws(data.size))
+    copy = run.model
+    # one that is shared stands under each of its names, for it does something else at each place
+    first = {n: p for n, p in copy.named_parameters(remove_duplicate=False) if p.requires_grad}
+    names: dict[int, list[str]] = {}
+    for name, p in first.items():
+        names.setdefault(id(p), []).append(name)
+    modules = dict(copy.named_modules())
+    chains = {n: [".".join(n.split(".")[:i]) for i in range(n.count("."), -1, -1)] for n in first}
+    owners = {c: modules[c] for chain in chains.values() for c in chain if c and c in modules}
+    owners[""] = copy
+    before = {n: p.detach().clone() for n, p in first.items()}
+    seen0, out0, scores0 = _looked(copy, batch, owners)
+    asked = frozenset[int]().union(*(places for _, places in scores0))
+    found: dict[str, WeightReadings] = {}
+    unread: dict[str, str] = {}
+    for name, p in first.items():
+        place = next((c for c in chains[name] if c in seen0), None)
+        if place is None:
+            unread[name] = "no call of its layer was seen"
+            continue
+        call = seen0[place]
+        one = WeightReadings(tuple(p.shape), owner=place, calls=call.count)
+        parent = name.rpartition(".")[0]
+        own_layer = bool(place) and place == parent and not any(modules[place].children())
+        one.features = _features(modules[place], p, call, own=own_layer)
+        one.is_last = call.output.numel() == out0.numel() and _parallel(call.output, out0)
+        one.asks = call.output.untyped_storage().data_ptr() in asked
+        v = one.values
+        v["initial entry"] = rms(p)
+        if p.ndim > 1:
+            _norms(v, "weight", before[name])
+        if place:
+            v["written"] = rms(call.output)
+            v["read"] = _size_read(call)
+            if one.is_last and v["written"] > 0:
+                v["multiplier"] = rms(out0) / v["written"]
+        found[name] = one
+    for place, (scores, _) in enumerate(scores0, start=1):
+        found[SCORES.format(place)] = WeightReadings(values={"written": rms(_finite(scores))})
+    for step in range(1, steps + 1):
+        run.go_on(data, step)
+        if not run.finite or run.steps < step:
+            break
+        if step == 1:
+            _degrees(run, model, found)
+        if step in (1, 2, steps):
+            _read_step(copy, batch, owners, before, found, (seen0, out0, scores0), step, steps)
+    losses = [*run.losses]
+    shared = tuple(tuple(many) for many in names.values() if len(many) > 1)
+    return RunReadings(found, losses, unread, shared)
+
+
+def _read_step(
+    copy: nn.Module,
+    batch: Batch,
+    owners: Mapping[str, nn.Module],
+    before: Mapping[str, Tensor],
+    found: dict[str, WeightReadings],
+    start: tuple[Mapping[str, _Seen], Tensor, Sequence[tuple[Tensor, frozenset[int]]]],
+    step: int,
+    steps: int,
+) -> None:
+    """What the weights' changes do after so many steps; the first that does anything counts."""
+    seen0, out0, scores0 = start
+    seen, out, scores = _looked(copy, batch, owners)
+    own = dict(copy.named_parameters(remove_duplicate=False))
+    if not bool(out.isfinite().all()):
+        return
+    ends = [end for end, at in ((LATE, step == steps), (EARLY, step < 3)) if at]
+    whole = rms(out - out0)
+    found.setdefault(OUTPUT, WeightReadings(values={"written": rms(out0)}))
+    for end in ends:
+        found[OUTPUT].values.setdefault(f"changed{end}", whole)
+    for place, ((now, _), (then, _)) in enumerate(zip(scores, scores0, strict=False), start=1):
+        if now.shape == then.shape:
+            for end in ends:
+                moved = rms(_finite(now - then))
+                if moved > 0:
+                    found[SCORES.format(place)].values.setdefault(f"changed{end}", moved)
+    with still(copy), torch.no_grad():
+        for name, one in found.items():
+            if name in before and one.owner in seen and one.owner in seen0:
+                change = own[name].detach() - before[name]
+                if bool(change.any()):
+                    calls = seen0[one.owner], seen[one.owner]
+                    _read_change(name, one, owners[one.owner], before, calls, change, ends)
+                    gradient = own[name].grad
+                    if EARLY in ends and gradient is not None:
+                        one.values.setdefault("gradient", rms(gradient))
+
+
+def _read_change(
+    name: str,
+    one: WeightReadings,
+    module: nn.Module,
+    before: Mapping[str, Tensor],
+    calls: tuple[_Seen, _Seen],
+    change: Tensor,
+    ends: Sequence[str],
+) -> None:
+    """What the change of one weight does, and what initial weights make of others' changes."""
+    v, (then, now) = one.values, calls
+    prefix = f"{one.owner}." if one.owner else ""
+    initial = {n[len(prefix) :]: p for n, p in before.items() if n.startswith(prefix)}
+    run = lambda own, call: as_tensor(functional_call(module, own, call.args, call.named))[0]
+    try:
+        # on what it read at first: what earlier layers have done since is theirs
+        effect = rms(run({}, then) - run({name[len(prefix) :]: before[name]}, then))
+    except Exception:  # noqa: BLE001 (a layer may take no other weight)
+        return
+    read, reads = then.read, now.read
+    moved = carried = 0.0
+    if change.ndim > 1 and read is not None and reads is not None and read.is_floating_point():
+        moved = rms(reads - read) if reads.shape == read.shape else 0.0
+    if moved > 0:
+        carried = rms(run(initial, now) - then.output) / moved * v.get("multiplier", 1.0)
+    for end in ends:
+        if f"effect{end}" in v:
+            continue
+        v[f"effect{end}"] = effect * v.get("multiplier", 1.0)
+        v[f"change of entry{end}"] = rms(change)
+        if change.ndim > 1 and end == EARLY:
+            _norms(v, "change", change, end)
+        if one.owner and now.output.shape == then.output.shape:
+            v[f"changed{end}"] = rms(now.output - then.output)
+        if carried > 0:
+            v[f"carried{end}"] = carried
+
+
+EARLY, LATE = " at first", " at last"
+
+
+def _degrees(run: TrainingRun, model: nn.Module, found: Mapping[str, WeightReadings]) -> None:
+    """By which power of the gradient each weight moves: 1 of plain SGD, 0 of Adam and signs.
+
+    Between, where a constant beside the gradient (Adam's epsilon) matters.
+    """
+    moves: list[dict[str, Tensor]] = []
+    own = dict(run.model.named_parameters(remove_duplicate=False))
+    for times in (1.0, 2.0):
+        twin = started(model, run.recipe, run.size)
+        with suppress(Exception):  # an optimizer may evaluate the loss itself
+            every = twin.model.named_parameters(remove_duplicate=False)
+            start = {n: p.detach().clone() for n, p in every}
+            made = twin.optimizer
+            for name, p in twin.model.named_parameters():
+                grad = own[name].grad
+                p.grad = None if grad is None else grad.detach() * times
+            made.step()
+            every = twin.model.named_parameters(remove_duplicate=False)
+            moves.append({n: p.detach() - start[n] for n, p in every})
+    if len(moves) < 2:
+        return
+    for name, one in found.items():
+        if name in own:
+            small, large = (rms(move[name]) for move in moves)
+            if small > 0 and large > 0:
+                one.values["degree"] = math.log2(large / small)
+
+
+def _features(module: nn.Module, p: Tensor, call: _Seen, *, own: bool) -> tuple[int, int]:
+    """How many numbers a weight sums over for each that it writes, and how many it writes.
+
+    Of vectors, tables of rows and what no layer is known of, it sums over one.
+    """
+    if p.ndim < 2 or not own:
+        return 1, p.numel() // (1 if p.ndim < 2 else math.prod(p.shape[:-1]))
+    if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+        return 1, p.shape[-1]
+    read, wrote = call.read, call.output
+    channels = wrote.shape[1] if p.ndim > 2 and wrote.ndim > 1 else wrote.shape[-1]
+    # a layer reads numbers and has a weight that its outputs count one side of; else it is a table
+    if read is None or not read.is_floating_point() or channels not in p.shape[:2]:
+        return 1, p.shape[-1]
+    return max(p.numel() // channels, 1), int(channels)
+
+
+def _norms(values: dict[str, float], what: str, matrix: Tensor, end: str = "") -> None:
+    flat = matrix.flatten(1).double()
+    if not bool(flat.isfinite().all()):
+        return
+    top, size = spectral_norm(flat).value, frobenius_norm(flat).value
+    values[f"norm of {what}{end}"] = top
+    if top > 0:
+        values[f"stable rank of {what}{end}"] = (size / top) ** 2
+
+
+def _size_read(call: _Seen) -> float:
+    read = call.read
+    return 1.0 if read is None or not read.is_floating_point() else rms(read)
+
+
+def _parallel(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are multiples of one another."""
+    a, b = one.flatten().double(), other.flatten().double()
+    size = float(a.norm() * b.norm())
+    return size > 0 and abs(float(a @ b)) > (1 - 1e-6) * size
+
+
+def _finite(scores: Tensor) -> Tensor:
+    return scores[scores.isfinite() & (scores.abs() < 1e4)]

@@ -1,0 +1,136 @@
+"""How what scales with width is shown: as text, JSON, rows and a figure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from sigmascope.core.guard import printable
+from sigmascope.core.records import Estimate
+from sigmascope.report.console import Code, Part, shortened
+from sigmascope.report.figures import Sheet, drawn, forest, require_known
+from sigmascope.report.results import Screen, columns, form, grid, parts, section, shortlist, some
+from sigmascope.scaling.exponents import PowerLaw
+from sigmascope.scaling.transfer import CARRIED, CHANGED, EFFECT, WeightScaling, Widths
+
+NAME, MOST = 34, 24  # columns of a name; weights that are listed
+COLOURS = {"maximal": "green", "lazy": "yellow", "cannot be told": "dim"}
+
+
+def _law(row: WeightScaling) -> PowerLaw | None:
+    return row.laws.get(CHANGED if row.kind == "product" else EFFECT)
+
+
+def _interval(law: PowerLaw | None) -> str:
+    if law is None:
+        return ""
+    e = law.exponent
+    return f"{e.value:+.2f} [{e.low:+.2f}, {e.high:+.2f}]"
+
+
+def _counted(weights: Sequence[WeightScaling]) -> str:
+    """How many weights have each verdict, the worst first."""
+    order = ("exploding", "vanishing", "lazy", "cannot be told", "maximal")
+    counts = [(sum(w.verdict == v for w in weights), v) for v in order]
+    return ", ".join(f"{count} {verdict}" for count, verdict in counts if count)
+
+
+@parts.register
+def _widths(found: Widths, screen: Screen) -> Iterator[Part]:
+    first, last = found.widths[0], found.widths[-1]
+    yield Text(f"Whether what is tuned at width {first} holds at width {last}", "bold")
+    seeds = f"{found.seeds} seed{'s' * (found.seeds > 1)}"
+    steps = f"{found.steps} step{'s' * (found.steps > 1)} of {printable(found.optimizer)}"
+    said = f"{len(found.widths)} widths, {seeds}, {steps}: {_counted(found.weights)}."
+    yield Text(said, "dim")
+    yield ""
+    titles = ("weight", "", "its change does", "it carries", "verdict")
+    table = grid(*titles)
+    odd = [w for w in found.weights if w.verdict != "maximal"]
+    rows = odd + [w for w in found.weights if w.verdict == "maximal"]
+    rows = list(found.weights) if len(found.weights) <= MOST else rows
+    listed, more = shortlist(rows, MOST, screen)
+    for row in listed:
+        table.add_row(
+            Text(shortened(printable(row.name), NAME)),
+            row.kind,
+            _interval(_law(row)),
+            _interval(row.laws.get(CARRIED)),
+            Text(row.verdict, COLOURS.get(row.verdict, "red")),
+        )
+    yield table
+    if more:
+        yield Text(more, "dim")
+    yield Text(
+        "Powers of width, 0 where it is the same at every width, with 95 % intervals.", "dim"
+    )
+    if found.obstacles:
+        inside: list[Part] = []
+        some_of, rest = shortlist(found.obstacles, 8, screen)
+        for place, obstacle in enumerate(some_of, start=1):
+            inside.append(Text.assemble((f"{place:>2}  ", "dim"), printable(obstacle.says) + "."))
+            inside.append(Text(f"    {obstacle.cure}", "dim"))
+        if rest:
+            inside.append(Text(rest, "dim"))
+        yield from section("In the way of a transfer", *inside)
+    elif all(w.verdict == "maximal" for w in found.weights):
+        yield ""
+        yield Text("Nothing stands in the way: what is tuned on the small model should hold.")
+    if found.code:
+        yield from section(f"The cure, with r = width / {first}", Code(found.code))
+    if found.after:
+        left = [w for w in found.after if w.verdict not in ("maximal", "cannot be told")]
+        words = [f"{w.name} is {w.verdict}, {_interval(_law(w))}" for w in left[:4]]
+        yield from section(
+            "Measured again with it, on copies",
+            Text(f"{_counted(found.after)}."),
+            *(Text(f"{printable(word)}.") for word in words),
+        )
+    if found.skipped:
+        told = [f"{printable(name)}: {why}." for name, why in found.skipped.items()]
+        some_told, rest = shortlist(told, 6, screen)
+        yield from section("Not told", *(Text(line, "dim") for line in (*some_told, rest) if line))
+
+
+@form.register
+def _widths_form(found: Widths) -> dict[str, Any]:
+    names = ("widths", "seeds", "steps", "optimizer", "weights", "obstacles", "output", "skipped")
+    names += ("after", "left")
+    losses = {str(width): list(pair) for width, pair in found.losses.items()}
+    cure = {"initial": dict(found.initial), "rates": dict(found.rates)}
+    code = found.code.splitlines()
+    whole = {**some(found, *names), "losses": losses, "cure": cure, "code": code}
+    return {"schema": "sigmascope/widths/1", **whole}
+
+
+@columns.register
+def _widths_columns(found: Widths) -> dict[str, list[Any]]:
+    """A row a weight: the exponents of what its change does and of what it carries."""
+    rows = found.weights
+    table: dict[str, list[Any]] = {
+        "weight": [w.name for w in rows],
+        "kind": [w.kind for w in rows],
+        "shape": [w.shape for w in rows],
+        "verdict": [w.verdict for w in rows],
+        "theory": [w.theory for w in rows],
+    }
+    names = sorted({name for w in rows for name in w.laws})
+    for name in names:
+        laws = [w.laws.get(name) for w in rows]
+        for end in ("value", "low", "high"):
+            values = [None if law is None else getattr(law.exponent, end) for law in laws]
+            table[f"{name} {end}".replace(" value", "")] = values
+    return table
+
+
+@drawn.register
+def _widths_figure(found: Widths, sheet: Sheet, **more: object) -> None:
+    """The exponent of each weight, with its interval."""
+    require_known(more)
+    rows: list[tuple[str, Estimate]] = []
+    for weight in found.weights:
+        if (law := _law(weight)) is not None:
+            rows.append((f"{weight.name} ({weight.verdict})", law.exponent))
+    forest(
+        sheet, rows, label="power of width that its change follows; 0 is the same at every width"
+    )

@@ -1,0 +1,54 @@
+"""How what scales with width is shown."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from sigmascope import report
+from sigmascope.scaling import widths
+
+
+@pytest.fixture(scope="module")
+def found():
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(64, 16, generator=g)
+    y = (x @ torch.randn(16, 5, generator=g)).argmax(1)
+    make = lambda n: nn.Sequential(
+        nn.Linear(16, n), nn.ReLU(), nn.Linear(n, n), nn.ReLU(), nn.Linear(n, 5)
+    )
+    return widths(make, (32, 64, 128, 256), (x, y), lr=1e-3, steps=1, batch_size=64, cure=True)
+
+
+def test_the_text_has_each_weight_with_its_verdict_who_is_in_the_way_and_the_cure(found):
+    text = report.text(found, width=100)
+    assert max(map(len, text.splitlines())) <= 100
+    for weight in found.weights:
+        (line,) = [t for t in text.splitlines() if t.startswith(weight.name) and "[" in t and
+                   weight.kind in t]  # fmt: skip
+        assert line.rstrip().endswith(weight.verdict)
+    for obstacle in found.obstacles:
+        assert obstacle.cure in text
+    assert found.code in text
+    assert repr(found)
+
+
+def test_json_is_strict_and_has_all_of_it(found):
+    form = json.loads(json.dumps(report.json_form(found), allow_nan=False))
+    assert form["schema"] == "sigmascope/widths/1"
+    assert [w["name"] for w in form["weights"]] == [w.name for w in found.weights]
+    law = form["weights"][0]["laws"]["effect"]["exponent"]
+    assert law["low"] <= law["value"] <= law["high"]
+    assert [w["verdict"] for w in form["after"]] == [w.verdict for w in found.after]
+    assert set(form["losses"]) == {"32", "64", "128", "256"}
+
+
+def test_rows_and_a_figure(found):
+    table = report.table(found)
+    assert len({len(column) for column in table.values()}) == 1
+    assert table["verdict"] == [w.verdict for w in found.weights]
+    assert table["effect"][0] == found.weights[0].laws["effect"].exponent.value
+    pytest.importorskip("matplotlib")
+    (axes, *_) = found.plot().axes
+    assert "power of width" in axes.get_xlabel()
