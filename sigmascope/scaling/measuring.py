@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
+from torch.nn.modules.conv import _ConvNd
 from torch.overrides import TorchFunctionMode
 
 from sigmascope.diagnosis.programs.optimizers import Recipe
@@ -172,7 +173,16 @@ def read_run(
     for name, p in first.items():
         names.setdefault(id(p), []).append(name)
     modules = dict(copy.named_modules())
-    chains = {n: [".".join(n.split(".")[:i]) for i in range(n.count("."), -1, -1)] for n in first}
+    # what computes a weight is called for the weight alone, and says nothing of what that does
+    chains = {
+        name: [
+            ".".join(parts[:i])
+            for i in range(len(parts) - 1, -1, -1)
+            if "parametrizations" not in parts[:i]
+        ]
+        for name in first
+        if (parts := name.split("."))
+    }
     owners = {c: modules[c] for chain in chains.values() for c in chain if c and c in modules}
     owners[""] = copy
     before = {n: p.detach().clone() for n, p in first.items()}
@@ -187,9 +197,7 @@ def read_run(
             continue
         call = seen0[place]
         one = WeightReadings(tuple(p.shape), owner=place, calls=call.count)
-        parent = name.rpartition(".")[0]
-        own_layer = bool(place) and place == parent and not any(modules[place].children())
-        one.features = _features(modules[place], p, call, own=own_layer)
+        one.features = _features(modules[place], p, call)
         one.is_last = call.output.numel() == out0.numel() and _parallel(call.output, out0)
         one.asks = call.output.untyped_storage().data_ptr() in asked
         v = one.values
@@ -325,21 +333,19 @@ def _degrees(run: TrainingRun, model: nn.Module, found: Mapping[str, WeightReadi
                 one.values["degree"] = math.log2(large / small)
 
 
-def _features(module: nn.Module, p: Tensor, call: _Seen, *, own: bool) -> tuple[int, int]:
-    """How many numbers a weight sums over for each that it writes, and how many it writes.
-
-    Of vectors, tables of rows and what no layer is known of, it sums over one.
-    """
-    if p.ndim < 2 or not own:
-        return 1, p.numel() // (1 if p.ndim < 2 else math.prod(p.shape[:-1]))
+def _features(module: nn.Module, p: Tensor, call: _Seen) -> tuple[int, int]:
+    """How many numbers a weight sums over for each that it writes, and how many it writes."""
+    if p.ndim < 2:
+        return 1, p.numel()
     if isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
         return 1, p.shape[-1]
     read, wrote = call.read, call.output
-    channels = wrote.shape[1] if p.ndim > 2 and wrote.ndim > 1 else wrote.shape[-1]
-    # a layer reads numbers and has a weight that its outputs count one side of; else it is a table
-    if read is None or not read.is_floating_point() or channels not in p.shape[:2]:
-        return 1, p.shape[-1]
-    return max(p.numel() // channels, 1), int(channels)
+    convolves = isinstance(module, _ConvNd)
+    channels = wrote.shape[1] if convolves and wrote.ndim > 1 else wrote.shape[-1]
+    told = channels in p.shape and read is not None and not any(module.children())
+    # where the output does not say which side is written, as of gates, it is the first
+    outputs = int(channels if told else p.shape[0])
+    return max(p.numel() // outputs, 1), outputs
 
 
 def _norms(values: dict[str, float], what: str, matrix: Tensor, end: str = "") -> None:

@@ -44,6 +44,9 @@ EFFECT, CARRIED, FORWARD, GAIN = "effect", "carried", "forward", "gain"
 PER_GRADIENT, GRADIENT, CHANGED = "step per gradient", "gradient", "changed"
 STEEP = 0.5  # a degree above which an optimizer is taken to move by the gradient's size
 BLUR = 0.1  # by which the degree grows with width where a constant beside the gradient matters
+OWNERLESS = (
+    "the whole model holds it, so that what it does by itself cannot be read: give it to a layer"
+)
 INITIAL, RATE, EPSILON, ATTENTION = "initial scale", "rate", "epsilon", "attention scale"
 
 
@@ -400,12 +403,13 @@ class _Bench:
                 f"`make` must give another model at another width, got the same sizes at "
                 f"{self.widths[0]} and {self.widths[-1]}. Use its argument."
             )
+        degrees = [d for by in of.values() if (d := _degree(by)) is not None]
+        usual = sum(degrees) / len(degrees) if degrees else None
         rows: list[WeightScaling] = []
         for name, by in of.items():
             asks = [r for r in rows if next(iter(of[r.name].values()))[0].asks]
-            rows.append(
-                _judged(name, by, sizes[name], steep=any((r.degree or 0.0) > STEEP for r in asks))
-            )
+            steep = any((r.degree or 0.0) > STEEP for r in asks)
+            rows.append(_judged(name, by, sizes[name], usual, steep=steep))
         laws = {}
         if all(OUTPUT in run.weights for many in runs.values() for run in many):
             by = {w: [run.weights[OUTPUT] for run in many] for w, many in runs.items()}
@@ -457,13 +461,28 @@ def _kind(name: str, first: WeightReadings, growth: tuple[float, float]) -> Kind
     return "hidden" if reads and writes else "output" if reads else "input" if writes else "fixed"
 
 
-def _judged(name: str, by: By, growth: tuple[float, float], *, steep: bool) -> WeightScaling:
-    """One weight, by itself; `steep` where queries and keys move by the size of a gradient."""
+def _degree(by: By) -> float | None:
+    """By which power of the gradient a weight moves; None where it did not in the first step."""
+    known = [o.values["degree"] for many in by.values() for o in many if "degree" in o.values]
+    return sum(known) / len(known) if known else None
+
+
+def _judged(
+    name: str, by: By, growth: tuple[float, float], usual: float | None, *, steep: bool
+) -> WeightScaling:
+    """One weight, by itself.
+
+    Args:
+        name: Of it.
+        by: What was read of it.
+        growth: Of what it sums over and of what it writes, as powers of width.
+        usual: By which power of the gradient weights move, where this one did not at first.
+        steep: Whether queries and keys move by the size of a gradient.
+    """
     ones = [one for many in by.values() for one in many]
     first = ones[0]
     kind = _kind(name, first, growth)
-    degrees = [one.values["degree"] for one in ones if "degree" in one.values]
-    degree = sum(degrees) / len(degrees) if degrees else None
+    degree = None if kind == "product" else usual if (own := _degree(by)) is None else own
     steep = steep if kind == "product" else (degree or 0.0) > STEEP
     for one in ones:
         v = one.values
@@ -493,7 +512,10 @@ def _judged(name: str, by: By, growth: tuple[float, float], *, steep: bool) -> W
     # queries meet keys by chance at first: their gradients, and what scores change by, are smaller
     # by a root of the width than once values have learned
     theory = -0.5 if (first.asks or kind == "product") and steep else 0.0
-    verdict, why = _verdict(kind, laws, theory, is_last=first.is_last)
+    if kind != "product" and not first.owner and sum(bool(n) for n in first.shape) > 1:
+        verdict, why = "cannot be told", OWNERLESS
+    else:
+        verdict, why = _verdict(kind, laws, theory, is_last=first.is_last)
     sides = [" x ".join(map(str, by[w][0].shape)) for w in (min(by), max(by))]
     shape = f"{sides[0]} to {sides[1]}" if first.shape else ""
     return WeightScaling(name, kind, shape, MappingProxyType(laws), theory, degree, verdict, why)
@@ -563,6 +585,8 @@ def _accused(
                 cure = "Divide scores by the width of a head, not by its root."
                 found.append(Obstacle(name, ATTENTION, says, moved.nearest, cure))
             continue
+        if row.why == OWNERLESS:
+            continue
         others = [n for n in shared.get(name, ()) if n != name]
         tied = f"; it is one weight with {', '.join(others)}, where it does something else"
         apart = "Give it a weight of its own, or multiply what it writes by a power of r."
@@ -608,8 +632,11 @@ def _initial_off(row: WeightScaling, first: WeightReadings) -> tuple[PowerLaw, s
         )
     if first.is_last or forward is None or row.kind == "output":
         return None
+    entry, usual = row.laws.get("initial entry"), -0.5 if row.kind == "hidden" else 0.0
     for side, word in (("grows", "grows"), ("falls", "fades")):
-        if forward.is_sure(side):  # pyright: ignore[reportArgumentType]
+        # of several weights of a layer, the one whose entries are not as they should be
+        ours = entry is None or (entry.nearest - usual) * (1 if side == "grows" else -1) > 0
+        if ours and forward.is_sure(side):  # pyright: ignore[reportArgumentType]
             return forward, (
                 f"what it writes at first, beside what it reads, {word} by a power "
                 f"{forward.exponent.value:+.2f} of width"
@@ -619,9 +646,11 @@ def _initial_off(row: WeightScaling, first: WeightReadings) -> tuple[PowerLaw, s
 
 def _rate_off(row: WeightScaling) -> float | None:
     """By which power of width a learning rate is off; None where it is in order, or a victim."""
+    if row.degree is None:  # an optimizer that looks for its steps itself
+        return None
     gain = row.laws.get(GAIN)
     sure = gain is not None and (gain.is_sure("grows") or gain.is_sure("falls"))
-    if not (row.degree or 0.0) > STEEP:
+    if not row.degree > STEEP:
         return gain.nearest if gain is not None and sure and gain.nearest else None
     own = row.laws.get(PER_GRADIENT)
     # where a gradient of another size makes up for it, as a multiplier does, nothing is wrong

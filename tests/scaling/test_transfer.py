@@ -203,6 +203,86 @@ def test_what_is_made_and_what_is_random_is_left_as_found(data):
     assert not differences(before, fingerprint(models=kept, data=data))
 
 
+def test_a_readout_that_starts_at_zero_is_in_order_and_layers_before_it_move_a_step_later(data):
+    def make(n):
+        model, made = right("adam")(n)
+        nn.init.zeros_(model.out.weight)
+        return model, made
+
+    found = widths(make, WIDTHS, data, **{**HOW, "steps": 2})
+    assert not found.obstacles
+    verdicts = {w.name: w.verdict for w in found.weights}
+    assert verdicts["hid.weight"] == "maximal"
+    spoilt = right("adam", rates={"hid.weight": 1.0})
+
+    def worse(n):
+        model, made = spoilt(n)
+        nn.init.zeros_(model.out.weight)
+        return model, made
+
+    (first,) = widths(worse, WIDTHS, data, **{**HOW, "steps": 2}).obstacles
+    assert (first.name, first.cause) == ("hid.weight", "rate")
+
+
+class Gates(nn.Module):
+    """Recurrent."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.rnn, self.out = nn.LSTM(4, n, batch_first=True), nn.Linear(n, 5)
+
+    def forward(self, x):
+        return self.out(self.rnn(x.unflatten(1, (4, 4)))[0][:, -1])
+
+
+class Fused(nn.Module):
+    """Attention whose weights no module of their own is called for."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.inp, self.att = nn.Linear(4, n), nn.MultiheadAttention(n, 2, batch_first=True)
+        self.out = nn.Linear(n, 5)
+
+    def forward(self, x):
+        x = self.inp(x.unflatten(1, (4, 4)))
+        return self.out(self.att(x, x, x)[0].mean(1))
+
+
+class Raw(nn.Module):
+    """Weights that the whole model holds, and more than one output."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.w, self.v = nn.Parameter(torch.randn(16, n) / 4), nn.Parameter(torch.zeros(n, 5))
+
+    def forward(self, x):
+        return torch.relu(x @ self.w) @ self.v, x
+
+
+def computed(n):
+    """A weight that another module computes."""
+    normed = nn.utils.parametrizations.weight_norm(nn.Linear(n, n))
+    return nn.Sequential(nn.Linear(16, n), nn.ReLU(), normed, nn.ReLU(), nn.Linear(n, 5))
+
+
+@pytest.mark.parametrize(
+    ("make", "kinds", "untold"),
+    [
+        (Gates, {"rnn.weight_ih_l0": "input", "rnn.weight_hh_l0": "hidden"}, set()),
+        (Fused, {"att.in_proj_weight": "hidden", "att.out_proj.weight": "hidden"}, set()),
+        (computed, {"2.parametrizations.weight.original1": "hidden"}, set()),
+        (Raw, {}, {"w", "v"}),
+    ],
+)
+def test_layers_of_every_make_are_read_or_it_is_said(data, make, kinds, untold):
+    found = widths(make, (16, 32, 64), data, lr=1e-3, **{**HOW, "steps": 2})
+    assert {w.name: w.kind for w in found.weights if w.name in kinds} == kinds
+    told = {w.name for w in found.weights if "effect" in w.laws}
+    assert told == {w.name for w in found.weights}
+    assert untold <= set(found.skipped)
+    assert not untold & {o.name for o in found.obstacles}
+
+
 def test_progress_is_told(data):
     told = []
     widths(standard, (16, 32), data, progress=lambda *step: told.append(step), **HOW)
