@@ -1,5 +1,6 @@
 """What proves a mistake is the same script with one thing changed."""
 
+import contextlib
 import json
 import math
 
@@ -12,7 +13,7 @@ from sigmascope.diagnosis.rules.dependences import RANDOM_EVALUATION
 from sigmascope.diagnosis.rules.representations import DEAD_UNITS, LOST_INPUTS
 from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
-from sigmascope.diagnosis.scripts import Attempt, diagnose_script
+from sigmascope.diagnosis.scripts import Attempt, diagnose_script, diagnosing
 from sigmascope.diagnosis.scripts.diagnosing import _asked, _Bench, _fault, _judged, _paired
 from sigmascope.diagnosis.scripts.observer import Observer
 from sigmascope.diagnosis.scripts.rules import SORTED_CLASSES
@@ -22,16 +23,33 @@ from tests.diagnosis.scripts.loops import FAULTY, LOSS, code
 from tests.sampling import some
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_process(runner):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diagnosing, "Runner", lambda: contextlib.nullcontext(runner))
+        yield
+
+
 def diagnosed(tmp_path, text, **how):
     (tmp_path / "train.py").write_text(text)
     return diagnose_script(str(tmp_path / "train.py"), output="/dev/null", **{"seconds": 20, **how})
 
 
 @pytest.fixture(scope="module")
-def modes(tmp_path_factory):
-    """Batch normalisation with old statistics, of inputs that are far from them."""
+def course(tmp_path_factory):
+    """Batch normalisation with old statistics, of inputs that are far from them.
+
+    What is found, what is told early with the steps that were made until then, and all steps.
+    """
     changes = (*FAULTY["evaluation-mode"], ("torch.randn(256, 8)", "50 * torch.randn(256, 8)"))
-    return diagnosed(tmp_path_factory.mktemp("modes"), code(*changes))
+    told, steps = [], []
+    how = {"early": lambda f: told.append((f, len(steps))), "progress": lambda *s: steps.append(s)}
+    return diagnosed(tmp_path_factory.mktemp("modes"), code(*changes), **how), told, steps
+
+
+@pytest.fixture(scope="module")
+def modes(course):
+    return course[0]
 
 
 def test_a_cause_that_an_intervention_cures_is_told_with_how_far_it_came(modes):
@@ -42,11 +60,8 @@ def test_a_cause_that_an_intervention_cures_is_told_with_how_far_it_came(modes):
     assert f"{attempt.after[0]:.3g}" in found.says
 
 
-def test_what_the_first_run_shows_is_told_before_the_others(tmp_path):
-    changes = FAULTY["evaluation-mode"]
-    told, steps = [], []
-    how = {"early": lambda f: told.append((f, len(steps))), "seconds": 12}
-    found = diagnosed(tmp_path, code(*changes), **how, progress=lambda *step: steps.append(step))
+def test_what_the_first_run_shows_is_told_before_the_others(course):
+    found, told, steps = course
     ((first, at),) = told
     assert {f.name for f in first} & {f.name for f in found.findings}
     assert [words for words, *_ in steps[:at]] == ["the script as it is"]

@@ -65,7 +65,7 @@ def test_a_step_that_makes_weights_no_numbers_is_told_as_such():
 @pytest.mark.parametrize("name", some(HEALTHY, of=4))
 def test_where_all_are_numbers_nothing_is_said_and_nothing_changed(name):
     text = code(*HEALTHY[name])
-    seen, own = run(text, traced=36), run(text)
+    seen, own = run(text, steps=16, traced=12), run(text, steps=16)
     assert seen.broken is None
     assert seen.loss is not None
     assert own.loss is not None

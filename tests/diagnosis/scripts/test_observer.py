@@ -33,7 +33,7 @@ def watched(text, watching, **names):
 
 @pytest.mark.parametrize("name", some([*HEALTHY, *(n for n in FAULTY if n != "other-parameters")]))
 def test_a_loop_is_the_same_to_the_last_bit(name):
-    text = code(*{**HEALTHY, **FAULTY}[name])
+    text = code(*{**HEALTHY, **FAULTY}[name]).replace("range(4)", "range(2)")
     seen, own = (
         watched(text, how)[1]["model"].parameters()
         for how in (Observer(), contextlib.nullcontext())

@@ -9,15 +9,9 @@ import pytest
 import torch
 
 from sigmascope.diagnosis.scripts.interventions import ZeroGradients
-from sigmascope.diagnosis.scripts.running import Job, Runner, Script, program_of_run, run_here
+from sigmascope.diagnosis.scripts.running import Job, Script, program_of_run, run_here
 from tests.diagnosis.scripts.loops import AGAIN, BACK, LOSS, SETUP, STEP, ZERO, code
 from tests.diagnosis.scripts.test_rules import run
-
-
-@pytest.fixture(scope="module")
-def runner():
-    with Runner() as one:
-        yield one
 
 
 def job(tmp_path, text, *, name="train.py", **how):
