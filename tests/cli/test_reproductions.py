@@ -91,7 +91,11 @@ def test_the_cost_of_the_papers_size_is_said_before_its_rows(sigmascope, monkeyp
     assert "At the paper's size. A network of depth 25 and width 200" in out
 
 
-def test_a_figure_whose_size_is_the_papers_is_computed_as_usual(sigmascope):
+def test_a_figure_whose_size_is_the_papers_is_computed_as_usual(sigmascope, monkeypatch):
+    import sigmascope_experiments as experiments
+    from sigmascope_experiments.riedi2022.trajectories import FIG2
+
+    monkeypatch.setattr(experiments, "FIGURES", (replace(FIG2, usual=FIG2.quick),))
     code, _, err = sigmascope("reproduce", "riedi2022/fig2", "--full", "--device", "cpu")
     assert code == 0
     assert "riedi2022/fig2: the usual size is the one to take. A diagonal matrix" in err

@@ -32,7 +32,7 @@ def test_every_result_is_a_figure_or_says_why_not(kind, tmp_path):
         return
     figure = result.plot()
     assert any(ax.has_data() for ax in figure.axes)
-    for suffix in ("pdf", "svg", "png"):
+    for suffix in ("pdf", "svg", "png") if kind is Profile else ("svg",):
         figure.savefig(tmp_path / f"figure.{suffix}")
         assert (tmp_path / f"figure.{suffix}").stat().st_size > 1000
 

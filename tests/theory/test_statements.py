@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sigmascope import report
+from sigmascope.report import explanations
 from sigmascope.theory import THEOREMS
 from sigmascope.theory.statements import PAPERS, STATEMENTS, STATES
 from sigmascope_experiments import FIGURES
@@ -92,6 +93,15 @@ def test_what_is_said_of_each_can_be_seen(statement):
             thing = getattr(thing, name)
 
 
+@pytest.fixture(scope="module")
+def _read_once():
+    every = (*explanations._every(),)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explanations, "_every", lambda: every)
+        yield
+
+
+@pytest.mark.usefixtures("_read_once")
 @pytest.mark.parametrize("statement", STATEMENTS, ids=ids)
 def test_each_is_found_by_its_number_and_by_its_words(statement):
     for said in (statement.name.upper(), statement.label, *statement.words):
