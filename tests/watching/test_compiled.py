@@ -10,20 +10,9 @@ from torch._dynamo.utils import counters
 from torch.nn import functional as F
 
 from sigmascope.watching import Watch
-from tests.sampling import some
 from watching.layouts import Kept, Small
 
-BACKENDS = [
-    "eager",
-    "aot_eager",
-    pytest.param(
-        "inductor",
-        marks=[
-            pytest.mark.slow,
-            pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler of C++"),
-        ],
-    ),
-]
+COMPILER = pytest.mark.skipif(not shutil.which("g++"), reason="needs a compiler of C++")
 SIZES = (6, 6, 6, 4)  # the last batch of every four is smaller, and is compiled anew
 
 
@@ -78,6 +67,17 @@ def trained(compile, backend, watched, first=False, steps=8):
     return weights, counters["stats"]["unique_graphs"], dict(counters["graph_break"]), kept
 
 
+def cases():
+    """The quick ones have each backend once with each order, on a model and on a part of one."""
+    for compile in (whole, full, in_place, block, inner):
+        for first in (False, True):
+            for backend in ("eager", "aot_eager", "inductor"):
+                marks = [COMPILER] * (backend == "inductor")
+                if compile not in (whole, block) or backend != ("aot_eager" if first else "eager"):
+                    marks.append(pytest.mark.slow)
+                yield pytest.param(compile, first, backend, marks=marks)
+
+
 @cache
 def alone(compile, backend):
     """The same training without a watch."""
@@ -85,9 +85,7 @@ def alone(compile, backend):
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # of compiling parts of a model
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("compile", some([whole, full, in_place, block, inner]))
+@pytest.mark.parametrize(("compile", "first", "backend"), [*cases()])
 def test_compiled_training_is_the_same_and_compiled_at_most_once_more(compile, first, backend):
     weights, graphs, breaks, _ = alone(compile, backend)
     others, more, others_breaks, kept = trained(compile, backend, True, first)

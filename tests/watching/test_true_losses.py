@@ -114,8 +114,8 @@ def test_of_a_run_that_goes_on_and_of_two_that_are_compared(tmp_path, hand):
     of = {"hand": hand, "every": 1, "batches": 1, "slow": 1e-3, "end": "fails"}
     paths, truths = [tmp_path / "a.run", tmp_path / "b.run"], []
     for seed, path in enumerate(paths):
-        true = trained(path, courses(70 + 10 * seed, seed), seed=seed, **of)
-        true |= trained(path, courses(55, seed + 5), seed=seed, start=max(true), **of)
+        true = trained(path, courses(30 + 10 * seed, seed), seed=seed, **of)
+        true |= trained(path, courses(25, seed + 5), seed=seed, start=max(true), **of)
         hold(path, true)
         truths.append(true)
     with Run(paths[0], write=False) as a, Run(paths[1], write=False) as b:
@@ -131,11 +131,11 @@ def test_of_a_run_that_goes_on_and_of_two_that_are_compared(tmp_path, hand):
 
 def test_means_over_blocks_are_those_of_their_steps(tmp_path):
     of = {"hand": "behind", "every": 1, "batches": 1, "slow": 1.0, "end": "ends", "seed": 3}
-    true = trained(tmp_path / "a.run", courses(150, 3), **of)
+    true = trained(tmp_path / "a.run", courses(75, 3), **of)
     with Run(tmp_path / "a.run", write=False) as run:
         means = {r.step: r.estimate.value for r in run.readings() if r.form == "mean of steps"}
     before = 0
-    assert max(means) == 150
+    assert max(means) == 75
     for step in sorted(means):
         block = [true[at][0] for at in range(before + 1, step + 1)]
         assert means[step] == pytest.approx(sum(block) / len(block), rel=1e-12)

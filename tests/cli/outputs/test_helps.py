@@ -50,7 +50,7 @@ SMALL = {
     "depth=32": "depth=5",
     "--depths 6 8 12 16 20": "--depths 3 4 --steps 10",
     "--steps 300": "--steps 10",
-    "--steps 40": "--steps 8",
+    "--steps 40 --seconds 20": "--steps 8 --seconds 6",
 }
 LONG = {  # minutes as they stand: what makes them small enough for a test
     "profile": "--no-fit --budget 0.1s --samples 8 --views representations weights",

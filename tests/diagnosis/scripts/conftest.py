@@ -6,7 +6,7 @@ from sigmascope.diagnosis.scripts.running import Runner
 
 @pytest.fixture(scope="session")
 def runner():
-    """One for all tests: what is slow to load is loaded once, and not in the fork of every script."""
+    """One for all: what is slow to load is loaded once, and not in the fork of every script."""
     with Runner() as one:
         modules = (*products.VIEWS, *products.FINDINGS, *products.THEOREMS, "scipy.optimize")
         one._loaded.update(dict.fromkeys(modules))
