@@ -19,7 +19,7 @@ import pytest
 import torch
 
 import sigmascope
-from sigmascope import diagnosis, survey, theory
+from sigmascope import cli, diagnosis, survey, theory
 from sigmascope.core import products
 
 ROOT = Path(__file__).parents[1]
@@ -207,17 +207,17 @@ def test_results_are_whole_on_a_page_and_scroll_on_a_telephone(tmp_path):
             assert max(row_wide, code_wide) <= COLUMN
 
 
-def test_what_the_readme_shows_of_a_command_is_what_it_prints():
+def test_what_the_readme_shows_of_a_command_is_what_it_prints(monkeypatch, capsys):
     """Numbers to two digits, for the last ones are the machine's."""
     shown = next(b for b in fenced(ROOT / "README.md", "") if b.startswith("$ sigmascope profile"))
     call, *lines = shown.rstrip().splitlines()
-    words = shlex.split(call.removeprefix("$ "))[1:]
-    done = subprocess.run(
-        [sys.executable, "-m", "sigmascope", *words], capture_output=True, text=True, check=True
-    )
+    monkeypatch.setattr(sys, "argv", shlex.split(call.removeprefix("$ ")))
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 0
     rounded = lambda text: re.sub(
         r"\d+\.?\d*(e-?\d+)?", lambda n: f"{float(n[0]):.2g}", " ".join(text.split())
     )
-    said = rounded(done.stdout)
+    said = rounded(capsys.readouterr().out)
     for part in "\n".join(lines).split("…"):
         assert rounded(part) in said
