@@ -167,7 +167,7 @@ def test_accumulation_over_any_number_of_batches_is_no_mistake(every, skipped, n
     body += f"        if n % {every} == 0:\n            opt.step()\n"
     body += "" if skipped else f"            opt.zero_grad(set_to_none={none})\n"
     head, _, _ = code(("# setup", "n = 0")).partition("        loss = ")
-    found = run(head.replace("range(4)", "range(12)") + body)
+    found = run(head.replace("range(4)", "range(12)") + body, steps=16)
     names = {f.name for f in found_in(found)}
     assert ("gradients-not-zeroed" in names) == (skipped and found.steps >= 8)
 
