@@ -6,10 +6,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from sigmascope.cli.options import AtLeast, Count, Loss, loss_of, seeded
+from sigmascope.cli.options import LARGEST, AtLeast, Count, Loss, loss_of, seeded
 from sigmascope.cli.outputs import finish, require_targets
 from sigmascope.cli.progress import STATUS, progress_bar
 
+Steps = Annotated[int, Parameter(validator=Number(gte=0, lte=LARGEST))]
 Sizes = Annotated[list[int] | None, Parameter(consume_multiple=1, validator=Number(gte=1))]
 
 
@@ -30,6 +31,7 @@ def widths(
     steps: Count = 3,
     seeds: Count = 3,
     cure: bool = False,
+    transfer: Steps = 0,
     json: str | None = None,
     plot: Path | None = None,
     strict: bool = False,
@@ -65,6 +67,8 @@ def widths(
         seeds: Of initial weights, for each width.
         cure: Change initial weights and rates of copies by the powers that were found, and measure
             again.
+        transfer: Try nine rates for so many steps each at the smallest and the largest width, and
+            say whether the best one stays.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
         plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
         strict: End with exit code 1 if something stands in the way.
@@ -104,6 +108,7 @@ def widths(
             seeds=seeds,
             batch_size=batch,
             cure=cure,
+            transfer=transfer,
             progress=progress,
             **options,
         )

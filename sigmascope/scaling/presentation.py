@@ -11,6 +11,7 @@ from sigmascope.report.console import Code, Part, shortened
 from sigmascope.report.figures import Sheet, drawn, forest, require_known
 from sigmascope.report.results import Screen, columns, form, grid, parts, section, shortlist, some
 from sigmascope.scaling.exponents import PowerLaw
+from sigmascope.scaling.rates import STAYS, moved
 from sigmascope.scaling.transfer import CARRIED, CHANGED, EFFECT, WeightScaling, Widths
 
 NAME, MOST = 34, 24  # columns of a name; weights that are listed
@@ -86,16 +87,42 @@ def _widths(found: Widths, screen: Screen) -> Iterator[Part]:
             Text(f"{_counted(found.after)}."),
             *(Text(f"{printable(word)}.") for word in words),
         )
+    if found.best:
+        yield from section("The best learning rate", *_rates(found))
     if found.skipped:
         told = [f"{printable(name)}: {why}." for name, why in found.skipped.items()]
         some_told, rest = shortlist(told, 6, screen)
         yield from section("Not told", *(Text(line, "dim") for line in (*some_told, rest) if line))
 
 
+def _rates(found: Widths) -> Iterator[Text]:
+    """At both ends, and whether it stays."""
+    for said, pair in (("as it is", found.best), ("with the cure", found.best_after)):
+        if not pair:
+            continue
+        small, large = pair
+        at = lambda b: f"{b.factor.value:.2g} [{b.factor.low:.2g}, {b.factor.high:.2g}]"
+        by = moved(small, large)
+        if by.low >= 1 / STAYS and by.high <= STAYS:
+            told, colour = "it stays within a factor 2", "green"
+        elif by.low > 1 or by.high < 1:
+            told, colour = (
+                f"it moves, by a factor {by.value:.2g} [{by.low:.2g}, {by.high:.2g}]",
+                "red",
+            )
+        else:
+            told = (
+                f"whether it moves (by {by.value:.2g}, [{by.low:.2g}, {by.high:.2g}]) is not told"
+            )
+            told, colour = f"{told}: more seeds would tell", "dim"
+        where = f"{at(small)} of yours at width {small.width}, {at(large)} at {large.width}"
+        yield Text(f"{said}: {where}; {told}.", colour)
+
+
 @form.register
 def _widths_form(found: Widths) -> dict[str, Any]:
     names = ("widths", "seeds", "steps", "optimizer", "weights", "obstacles", "output", "skipped")
-    names += ("after", "left")
+    names += ("after", "left", "best", "best_after")
     losses = {str(width): list(pair) for width, pair in found.losses.items()}
     cure = {"initial": dict(found.initial), "rates": dict(found.rates)}
     code = found.code.splitlines()

@@ -15,7 +15,9 @@ Tensor programs IV, and Yang et al. 2022, V, for the exponents of the maximal pa
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -28,12 +30,14 @@ from sigmascope.core.records import Shown
 from sigmascope.diagnosis.diagnoses import data_of
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.opened import opened
-from sigmascope.diagnosis.programs.optimizers import Recipe, Spec
+from sigmascope.diagnosis.programs.optimizers import Recipe, Spec, recipe_of
 from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program, program_of
-from sigmascope.models.state import duplicate
+from sigmascope.diagnosis.training.runs import TrainingSamples, started
+from sigmascope.models.state import apart, duplicate
 from sigmascope.scaling.exponents import PowerLaw, power_law
 from sigmascope.scaling.measuring import EARLY, LATE, OUTPUT, RunReadings, WeightReadings, read_run
+from sigmascope.scaling.rates import FACTORS, BestRate, best_rate
 from sigmascope.survey import Progress
 
 Verdict = Literal["maximal", "lazy", "exploding", "vanishing", "cannot be told"]
@@ -119,6 +123,8 @@ class Widths(Shown):
         rates: The same of its learning rate.
         after: The weights once these powers were applied to copies; none if that was not asked for.
         left: What is in the way then.
+        best: The best learning rate at the smallest and the largest width, where that was tried.
+        best_after: The same with these powers applied.
     """
 
     widths: tuple[int, ...]
@@ -134,6 +140,8 @@ class Widths(Shown):
     rates: Mapping[str, float] = field(default_factory=dict)
     after: tuple[WeightScaling, ...] = ()
     left: tuple[Obstacle, ...] = ()
+    best: tuple[BestRate, ...] = ()
+    best_after: tuple[BestRate, ...] = ()
 
     @property
     def code(self) -> str:
@@ -172,6 +180,7 @@ def widths(
     seeds: int = 3,
     batch_size: int | None = None,
     cure: bool = False,
+    transfer: int = 0,
     progress: Progress | None = None,
     **options: Any,
 ) -> Widths:
@@ -190,6 +199,9 @@ def widths(
         batch_size: Samples in a step; 32 if nobody says.
         cure: Whether to change initial scales and rates of copies by the powers that were found,
             and measure again.
+        transfer: Steps of training at each of nine rates, from a sixteenth of yours to sixteen
+            times it, at the smallest and the largest width: whether the best one stays. Not tried
+            if 0.
         progress: Called with a word, the runs made and the runs in all.
         options: What else goes with the name of the optimizer: `momentum`, `weight_decay`, ….
 
@@ -200,22 +212,29 @@ def widths(
         Refusal: If `make` ignores its argument, gives other weights at another width, or nothing
             that can be trained; or if there are fewer than two widths.
 
-    Cost: `steps` steps of training of every width and seed, and as much again for what is read.
+    Cost: `steps` steps of training of every width and seed, and up to twice as much again for what
+    is read; with `transfer` nine times as many at two widths. A cure costs all of it once more.
 
     Source:
         Yang, Simon & Bernstein 2023; Yang & Hu 2021; Yang et al. 2022.
     """
     chosen = _require_widths(widths)
-    if steps < 1 or seeds < 1:
-        raise Refusal(f"`steps` and `seeds` must be 1 or more, got {steps} and {seeds}.")
+    if steps < 1 or seeds < 1 or transfer < 0:
+        raise Refusal(
+            "`steps` and `seeds` must be 1 or more, and `transfer` 0 or more, got "
+            f"{steps}, {seeds} and {transfer}."
+        )
     plan = {"data": data, "loss": loss, "optimizer": optimizer, "lr": lr}
     plan |= {"batch_size": batch_size, "options": options}
     bench = _Bench(make, chosen, plan, steps, seeds, progress or (lambda *_: None))
     found = bench.judged(bench.runs())
+    if transfer:
+        found = replace(found, best=bench.best(transfer))
     if not cure or not (found.initial or found.rates):
         return found
     again = bench.judged(bench.runs(found))
-    return replace(found, after=again.weights, left=again.obstacles)
+    best = bench.best(transfer, found) if transfer else ()
+    return replace(found, after=again.weights, left=again.obstacles, best_after=best)
 
 
 def _require_widths(widths: Sequence[int]) -> tuple[int, ...]:
@@ -261,8 +280,6 @@ class _Several(Optimizer):
 
 def _recipe_of_several(parts: Sequence[Optimizer], model: nn.Module) -> Recipe:
     """How they are made again for a copy."""
-    from sigmascope.diagnosis.programs.optimizers import recipe_of
-
     recipes = []
     for part in parts:
         names = {
@@ -337,12 +354,42 @@ class _Bench:
             for seed in range(self.seeds):
                 made = sum(map(len, found.values()))
                 self.tell(f"training at width {width}", made, total)
-                with random_states(seed):
-                    program, recipe = self._program(width)
-                    if cured is not None:
-                        program, recipe = _changed(program, recipe, cured, width / self.widths[0])
-                    found.setdefault(width, []).append(self._run(program, recipe))
+                with self._opened(width, seed, cured) as (program, recipe, data):
+                    read = read_run(program.model, recipe, data, self.steps, clip=program.clip)
+                found.setdefault(width, []).append(read)
         return found
+
+    def best(self, steps: int, cured: Widths | None = None) -> tuple[BestRate, ...]:
+        """The best rate at the smallest and the largest width."""
+        ends = (self.widths[0], self.widths[-1])
+        total, made = len(ends) * len(FACTORS) * self.seeds, 0
+
+        def loss_at(width: int, factor: float, seed: int) -> float:
+            nonlocal made
+            self.tell(f"trying rates at width {width}", made, total)
+            made += 1
+            with self._opened(width, seed, cured) as (program, recipe, data):
+                run = started(program.model, recipe.at(factor), data.size, clip=program.clip)
+                run.go_on(data, steps)
+            return run.after(run.steps) if run.finite else math.inf
+
+        return tuple(best_rate(w, partial(loss_at, w), self.seeds) for w in ends)
+
+    @contextmanager
+    def _opened(
+        self, width: int, seed: int, cured: Widths | None
+    ) -> Iterator[tuple[Program, Recipe, TrainingSamples]]:
+        """What is trained at a width, and on what; `make` may draw from any source."""
+        with apart(), random_states(seed):
+            program, recipe = self._program(width)
+            if cured is not None:
+                program, recipe = _changed(program, recipe, cured, width / self.widths[0])
+            known = opened(program, samples=max(SAMPLES, (program.batch_size or 0)))
+            if known.unfit or not isinstance(known.targets, torch.Tensor):
+                why = known.unfit or "there are no targets"
+                raise Refusal(f"A model must be trained to see how it scales, but {why}.")
+            with joined(program.model, known.joint):
+                yield program, recipe, data_of(program, known)
 
     def _program(self, width: int) -> tuple[Program, Recipe]:
         made, plan = made_at(self.make, width), self.plan
@@ -373,18 +420,9 @@ class _Bench:
         self.says = recipe.says()
         return program, recipe
 
-    def _run(self, program: Program, recipe: Recipe) -> RunReadings:
-        known = opened(program, samples=max(SAMPLES, (program.batch_size or 0)))
-        if known.unfit or not isinstance(known.targets, torch.Tensor):
-            why = known.unfit or "there are no targets"
-            raise Refusal(f"A model must be trained to see how it scales, but {why}.")
-        with joined(program.model, known.joint):
-            data = data_of(program, known)
-            return read_run(program.model, recipe, data, self.steps, clip=program.clip)
-
     def judged(self, runs: Mapping[int, Sequence[RunReadings]]) -> Widths:
         """What all runs say together."""
-        names = [list(run.weights) for many in runs.values() for run in many]
+        names = [[n for n in run.weights if n != OUTPUT] for many in runs.values() for run in many]
         if any(some != names[0] for some in names):
             odd = sorted(set(names[0]) ^ set(next(some for some in names if some != names[0])))
             raise Refusal(
@@ -395,7 +433,6 @@ class _Bench:
         of = {
             name: {w: [run.weights[name] for run in many] for w, many in runs.items()}
             for name in names[0]
-            if name != OUTPUT
         }
         sizes = {n: _growth(by) for n, by in of.items()}
         if not any(any(growth) for growth in sizes.values()):

@@ -174,6 +174,15 @@ def test_the_cure_cures_and_its_lines_run_as_they_stand(data):
     assert not again.obstacles
 
 
+def test_the_best_rate_moves_where_verdicts_say_so_and_stays_with_the_cure(data):
+    how = {**HOW, "seeds": 2, "batch_size": 16}
+    found = widths(standard, (32, 64, 128, 256), data, lr=8e-3, cure=True, transfer=24, **how)
+    assert [b.width for b in found.best] == [32, 256] == [b.width for b in found.best_after]
+    before, after = (scaling.moved(*pair).value for pair in (found.best, found.best_after))
+    assert before > 2.5
+    assert before > 1.5 * max(after, 1 / after)
+
+
 def test_parts_may_have_optimizers_of_their_own(data):
     def make(n):
         model = Net(n)
@@ -314,6 +323,8 @@ def test_without_data_or_steps_it_is_refused(data):
         widths(standard, (16, 32), **HOW)
     with pytest.raises(Refusal, match="steps"):
         widths(standard, (16, 32), data, **{**HOW, "steps": 0})
+    with pytest.raises(Refusal, match="transfer"):
+        widths(standard, (16, 32), data, transfer=-1, **HOW)
 
 
 def test_small_widths_and_few_of_them_tell_nothing_false(data):
@@ -321,6 +332,16 @@ def test_small_widths_and_few_of_them_tell_nothing_false(data):
     assert {w.verdict for w in found.weights} == {"cannot be told"}
     assert not found.obstacles
     assert all("would tell" in why for why in found.skipped.values())
+
+
+def test_one_run_that_breaks_is_no_verdict_and_no_refusal(data):
+    def make(n):
+        model = Net(n)
+        return model, torch.optim.SGD(model.parameters(), lr=1e38 if n == 32 else 0.1)
+
+    found = widths(make, (16, 32), data, **HOW)
+    assert {w.verdict for w in found.weights} == {"cannot be told"}
+    assert not found.obstacles
 
 
 def test_a_run_that_breaks_is_no_verdict(data):

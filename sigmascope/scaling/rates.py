@@ -1,0 +1,78 @@
+"""At which learning rate training comes farthest, from a few rates tried."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy.stats import t as student
+
+from sigmascope.core.records import Estimate
+
+FACTORS = tuple(2.0**k for k in range(-4, 5))  # of the rate that is given
+STEP = (
+    0.25  # of a power of two: how closely a parabola through powers of two tells its lowest point
+)
+LEVEL = 0.95
+STAYS = 2.0  # a factor within which a best rate is the same for all that is done with it
+
+
+@dataclass(frozen=True, slots=True)
+class BestRate:
+    """The learning rate at which training came farthest.
+
+    Attributes:
+        width: Of the model.
+        factor: Of the rate that was given, with a 95 % interval over seeds; to zero or infinity
+            where the lowest or highest rate was the best one that was tried.
+        loss: At the best rate that was tried, the mean over seeds.
+        curve: The mean loss at each rate that was tried, by its factor; infinite where it broke.
+    """
+
+    width: int
+    factor: Estimate
+    loss: float
+    curve: Mapping[float, float]
+
+
+def best_rate(width: int, loss_at: Callable[[float, int], float], seeds: int) -> BestRate:
+    """Try rates, and find the best.
+
+    Args:
+        width: Of the model.
+        loss_at: The loss after training at a factor of the rate, from a seed.
+        seeds: How many.
+    """
+    losses = {f: [loss_at(f, seed) for seed in range(seeds)] for f in FACTORS}
+    lowest = [_lowest([losses[f][seed] for f in FACTORS]) for seed in range(seeds)]
+    middle = sum(lowest) / seeds
+    stray = math.sqrt(sum((x - middle) ** 2 for x in lowest) / max(seeds - 1, 1))
+    reach = float(student.ppf((1 + LEVEL) / 2, max(seeds - 1, 1))) * stray / math.sqrt(seeds)
+    reach = max(reach if seeds > 1 else 1.0, STEP)
+    at_end = [min(lowest) <= 0, max(lowest) >= len(FACTORS) - 1]
+    low = 0.0 if at_end[0] else FACTORS[0] * 2 ** (middle - reach)
+    high = math.inf if at_end[1] else FACTORS[0] * 2 ** (middle + reach)
+    means = {f: sum(some) / seeds for f, some in losses.items()}
+    how = f"{len(FACTORS)} rates, {seeds} seed{'s' * (seeds > 1)}"
+    factor = Estimate(FACTORS[0] * 2**middle, low, high, how, 1 - LEVEL)
+    return BestRate(width, factor, min(means.values()), means)
+
+
+def _lowest(losses: Sequence[float]) -> float:
+    """Where a curve is lowest, between the places that were tried: by a parabola through three."""
+    known = [x if math.isfinite(x) else math.inf for x in losses]
+    at = min(range(len(known)), key=known.__getitem__)
+    if not 0 < at < len(known) - 1 or not math.isfinite(known[at]):
+        return float(at)
+    a, b, c = known[at - 1 : at + 2]
+    if not math.isfinite(a) or not math.isfinite(c):
+        return float(at)
+    bend = a - 2 * b + c
+    return at + 0.5 * (a - c) / bend if bend > 0 else float(at)
+
+
+def moved(small: BestRate, large: BestRate) -> Estimate:
+    """By which factor the best rate falls from a small model to a large one; below 1 it rises."""
+    a, b = small.factor, large.factor
+    low = 0.0 if math.isinf(b.high) else a.low / b.high
+    high = math.inf if b.low == 0 or math.isinf(a.high) else a.high / b.low
+    return Estimate(a.value / b.value, low, high, f"{a.how}, at two widths", 1 - LEVEL)
