@@ -81,7 +81,7 @@ def _widths(found: Widths, screen: Screen) -> Iterator[Part]:
         yield from section(f"The cure, with r = width / {first}", Code(found.code))
     if found.after:
         left = [w for w in found.after if w.verdict not in ("maximal", "cannot be told")]
-        words = [f"{w.name} is {w.verdict}, {_interval(_law(w))}" for w in left[:4]]
+        words = [f"{w.name} is {w.verdict}: {w.why}" for w in left[:4]]
         yield from section(
             "Measured again with it, on copies",
             Text(f"{_counted(found.after)}."),

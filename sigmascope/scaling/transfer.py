@@ -47,6 +47,7 @@ SAMPLES = 128
 EFFECT, CARRIED, FORWARD, GAIN = "effect", "carried", "forward", "gain"
 PER_GRADIENT, GRADIENT, CHANGED = "step per gradient", "gradient", "changed"
 STEEP = 0.5  # a degree above which an optimizer is taken to move by the gradient's size
+ROUNDS = 3  # of a cure that is measured again
 BLUR = 0.1  # by which the degree grows with width where a constant beside the gradient matters
 OWNERLESS = (
     "the whole model holds it, so that what it does by itself cannot be read: give it to a layer"
@@ -232,9 +233,17 @@ def widths(
         found = replace(found, best=bench.best(transfer))
     if not cure or not (found.initial or found.rates):
         return found
-    again = bench.judged(bench.runs(found))
+    for _ in range(ROUNDS):
+        again = bench.judged(bench.runs(found))
+        found = replace(found, after=again.weights, left=again.obstacles)
+        if not (again.initial or again.rates):
+            break
+        # what the larger mistakes had hidden
+        more = ((found.initial, again.initial), (found.rates, again.rates))
+        initial, rates = ({n: a.get(n, 0.0) + b.get(n, 0.0) for n in {**a, **b}} for a, b in more)
+        found = replace(found, initial=initial, rates=rates)
     best = bench.best(transfer, found) if transfer else ()
-    return replace(found, after=again.weights, left=again.obstacles, best_after=best)
+    return replace(found, best_after=best)
 
 
 def _require_widths(widths: Sequence[int]) -> tuple[int, ...]:
