@@ -233,10 +233,10 @@ def widths(
         found = replace(found, best=bench.best(transfer))
     if not cure or not (found.initial or found.rates):
         return found
-    for _ in range(ROUNDS):
+    for last in (*[False] * (ROUNDS - 1), True):
         again = bench.judged(bench.runs(found))
         found = replace(found, after=again.weights, left=again.obstacles)
-        if not (again.initial or again.rates):
+        if last or not (again.initial or again.rates):
             break
         # what the larger mistakes had hidden
         more = ((found.initial, again.initial), (found.rates, again.rates))
