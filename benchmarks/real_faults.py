@@ -103,7 +103,7 @@ def as_program(
         model,
         (inputs, targets),
         program.loss,
-        lambda parameters: kit.optimizer(program, list(parameters)),
+        lambda parameters: kit.optimiser(program, list(parameters)),
         batch_size=program.batch,
         epochs=None if unknown else program.epochs,
         total=total,
@@ -185,11 +185,11 @@ def _trained(case: Any, cure: Cure) -> float:
                    epochs=max(1, round(changed.epochs or case.bug.epochs)), read=read)  # fmt: skip
     model = changed.model
     by = recipe.make(model)
-    make, kit.optimizer = kit.optimizer, lambda _p, _parameters: by
+    make, kit.optimiser = kit.optimiser, lambda _p, _parameters: by
     try:
         kit.train(plan, model, X, Y, 0)
     finally:
-        kit.optimizer = make
+        kit.optimiser = make
     return kit.score(plan, nn.Sequential(model, nn.Sigmoid()) if raw else model, X, Y)
 
 
