@@ -247,8 +247,9 @@ class Plan(Source):
         weight_decay: Its weight decay.
         batch: Samples in a step.
         epochs: For how many you mean to train.
-        fit: Whether to measure the probability of fitting, for which copies are trained. Measured
-            if not said, but not of weights that are loaded (a checkpoint, a Hugging Face folder).
+        fit: Whether to measure the probability of fitting, for which copies are trained. If not
+            said, it is measured where training at your settings leaves something open, and not of
+            weights that are loaded (a checkpoint, a Hugging Face folder).
         budget: How long copies may be trained, e.g. `60s`, `10min`; what there is no time for is
             left out, which is said.
     """
@@ -385,7 +386,7 @@ def measure(
             progress=progress,
             early=progress.found,
             quick=quick,
-            fit=not opened.trained if source.fit is None else source.fit,
+            fit=False if source.fit is None and opened.trained else source.fit,
             budget=budget,
         )
     measured = found.profile

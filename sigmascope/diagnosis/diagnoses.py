@@ -25,7 +25,14 @@ from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.rules.outputs import UNFIT
 from sigmascope.diagnosis.rules.sequences import COUNTED
-from sigmascope.diagnosis.trainability.model import foretold, not_foretold
+from sigmascope.diagnosis.trainability.model import (
+    FITTING,
+    FLOOR,
+    MODEL,
+    foretold,
+    not_foretold,
+)
+from sigmascope.diagnosis.trainability.short_runs import LONGER, PASSES
 from sigmascope.diagnosis.training import TrainingSamples, training_items
 from sigmascope.models.samples import prepared
 from sigmascope.models.state import as_found
@@ -38,6 +45,10 @@ ENDS = (q.LEAST_LOSS, q.LEAST_LOSS_OF_A_CONSTANT)  # between which training goes
 NOT_ASKED = (
     "it was not asked for: `--fit` (`fit=True` in Python) trains copies for 42 passes and tells "
     "whether plain training would get under way from these weights, which were trained already"
+)
+DECIDED = (
+    "training at your settings left nothing open that it could change; `--fit` (`fit=True` in "
+    "Python) measures it all the same"
 )
 HASTE = "a quick look leaves it out: ask without `--quick` (`quick=True` in Python)"
 ALL_OF, SOME = 16, 8  # outputs of a sample that are differentiated: all of so few, or mixtures
@@ -123,7 +134,7 @@ def diagnose(
     generator: torch.Generator | None = None,
     progress: survey.Progress | None = None,
     early: Callable[[tuple[Finding, ...]], None] | None = None,
-    fit: bool = True,
+    fit: bool | None = None,
     quick: bool = False,
     budget: Budget | float | None = Budget.USUAL,
     **options: Any,
@@ -151,7 +162,8 @@ def diagnose(
         early: Called with the findings so far: once a few passes are made, and again with more that
             is known, before copies are trained. What training has yet to prove is no error there.
         fit: Whether to measure the probability of fitting, which says little of a model that is
-            trained already.
+            trained already; where nobody says, only if training at the user's settings leaves
+            something open that it could decide.
         quick: Only what a few passes show: the views `quantities.QUICK` where none are named, and
             nothing is trained. What is left out is said under what was skipped.
         budget: Seconds that training of copies may take, kept to within a step; None for as long as
@@ -166,8 +178,9 @@ def diagnose(
     Raises:
         Refusal: If the model or the data cannot be measured.
 
-    Cost: `survey.profile`, the probing steps of `trainability`, and about 20 passes at the user's
-    settings and beside them; small models get up to 1000 steps at the user's settings.
+    Cost: `survey.profile`, about 20 passes at the user's settings and beside them (small models get
+    up to 1000 steps at the user's settings), and the probing steps of `trainability` where they may
+    decide something.
     """
     if isinstance(program, Profile):
         return Diagnosis(program, judge(program))
@@ -177,7 +190,7 @@ def diagnose(
     else:
         whole = program_of(program)
     if quick:
-        views, fit = q.QUICK if views is q.ALL else views, False
+        views = q.QUICK if views is q.ALL else views
     tell = None if early is None else lambda seen: early(unproven(judge(seen)))
     with as_found(whole.loss):
         known = opened(whole, samples=samples, batch_dim=batch_dim)
@@ -198,15 +211,16 @@ def diagnose(
                 gaps.append(Skipped("(training)", "training", HASTE))
                 measured = not_foretold(measured, HASTE)
             elif "setup" in views:
-                if fit:
+                kept = 0 if fit is False else PASSES + 2 * LONGER
+                measured = _trained(measured, whole, known, recipe, budget, kept=kept)
+                if fit is False:
+                    measured = not_foretold(measured, NOT_ASKED)
+                elif fit is None and _decided(measured):
+                    measured = not_foretold(measured, DECIDED)
+                else:
                     family = "adam" if recipe is None else recipe.family
                     how = {"optimizer": family, "budget": budget}
                     measured = foretold(measured, whole.model, known.batch, **task, **how)
-                    if tell is not None:
-                        tell(measured)
-                else:
-                    measured = not_foretold(measured, NOT_ASKED)
-                measured = _trained(measured, whole, known, recipe, budget)
             if known.joint is not None and known.joint.chooses:
                 says = "the model makes the mask or the labels that say it"
                 gaps.append(Skipped("(loss)", COUNTED, says))
@@ -223,8 +237,26 @@ def diagnose(
             return Diagnosis(measured, judge(measured), settings, whole)
 
 
+def _decided(measured: Profile) -> bool:
+    """Whether training at the user's settings told so much that no probability changes a finding.
+
+    Rules compare it with limits, so that what the least and the greatest bring, all others do.
+    """
+    if not measured.series(q.PROBABILITY_AT_YOUR_SETTINGS):
+        return False
+    ends = (Reading(MODEL, FITTING, Estimate.exactly(p), "setup") for p in (FLOOR, 1 - FLOOR))
+    least, most = (judge(replace(measured, readings=(*measured.readings, r))) for r in ends)
+    return least == most
+
+
 def _trained(
-    measured: Profile, program: Program, known: Opened, recipe: Recipe | None, budget: Budget
+    measured: Profile,
+    program: Program,
+    known: Opened,
+    recipe: Recipe | None,
+    budget: Budget,
+    *,
+    kept: int,
 ) -> Profile:
     """The profile with what training at the user's settings showed, or why it did not."""
     if recipe is None:  # of which the report says that nothing was heard
@@ -255,6 +287,7 @@ def _trained(
             ends=(ends[0], ends[1]) if len(ends) == len(ENDS) else None,
             budget=budget,
             unseen=unseen_of(program, known),
+            kept=kept,
         )
         items += [*seen, *last_batch_items(program, known)]
     if known.epoch is not None:

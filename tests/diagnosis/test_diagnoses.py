@@ -148,6 +148,21 @@ def test_the_probability_of_fitting_may_be_left_out():
     assert gap.why.startswith("it was not asked for: `--fit` (`fit=True` in Python)")
 
 
+@pytest.mark.parametrize("lr", [0.03, 1e-9])
+def test_the_probability_of_fitting_is_measured_where_it_may_decide(lr):
+    how = {"optimizer": "adam", "lr": lr, "epochs": 2}
+    told = ss.diagnose(network(), (X, Y), **how)
+    whole = ss.diagnose(network(), (X, Y), **how, fit=True)
+    assert told.findings == whole.findings
+    assert ss.probability(whole.profile) is not None
+    learned = lr == 0.03
+    assert (ss.probability(told.profile) is None) is learned
+    gaps = [s.why for s in told.profile.skipped if s.what == "probability of fitting"]
+    assert [why.startswith("training at your settings left nothing open") for why in gaps] == (
+        [True] * learned
+    )
+
+
 def test_what_there_is_no_time_for_is_no_fault_of_the_program():
     found = ss.diagnose(network(), (X, Y), optimizer="adam", lr=0.01, views=["setup"], budget=1e-4)
     assert {s.what for s in found.profile.skipped} >= {"probability of fitting", "training"}

@@ -120,6 +120,28 @@ class RunsTold:
         )
 
 
+def read_beside(form: str, left: float, *, falling: bool, whole: bool) -> bool:
+    """Whether a run beside the user's could change what is found, whatever came of it.
+
+    Args:
+        form: Its name.
+        left: By the user's run of the best constant's loss: infinite if it broke, nan if that loss
+            is no measure.
+        falling: Whether the user's loss was still on its way down.
+        whole: Whether all steps that are planned were made.
+    """
+    if form in HIGHER or form == BATCH:
+        return left >= GOOD
+    if form in LOWER or form == OTHER:  # too high a rate, or one that learns at none
+        return left >= BETTER and not (falling and _coming(left, whole=whole))
+    return True
+
+
+def _coming(left: float, *, whole: bool) -> bool:
+    """Whether a loss that falls is on a way that leads somewhere, and not back from afar."""
+    return left < FAR and not (whole and left >= 1.0)
+
+
 def trains(profile: Profile) -> bool:
     """Whether training at the user's settings got under way."""
     return RunsTold.of(profile).left() < GOOD
@@ -278,8 +300,7 @@ def rate_too_high(profile: Profile) -> Iterator[Finding]:
     """A rate at which training breaks or stands still, and a smaller one that learns."""
     runs = RunsTold.of(profile)
     left = runs.left()
-    coming = runs.falling and left < FAR and not (runs.whole and left >= 1.0)
-    if not left >= STUCK or coming:
+    if not left >= STUCK or (runs.falling and _coming(left, whole=runs.whole)):
         return
     smaller = [f for f in LOWER if not math.isnan(runs.left(f))]
     bears = [f for f in smaller if runs.better(f) or runs.driven(f)]

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-import torch
 from torch import nn
 
 from sigmascope.core import quantities as q
@@ -20,6 +19,7 @@ from sigmascope.diagnosis.training.runs import (
     TrainingRun,
     TrainingSamples,
     chance_below,
+    falling,
     score_of,
     work_of,
 )
@@ -30,6 +30,8 @@ from sigmascope.models.state import still
 VIEW: View = "training"
 SITE, STEP = "(training)", "(a training step)"
 OURS = "a limit of sigmascope, not of the program: {}"
+IDLE = "after the run at your settings nothing that they show could change what is found"
+HALVED = "by then they were no better than your settings"
 ROOM = 5  # times the budget, that is proposed where it was too small
 FITS = 1200  # steps, where no plan is known
 CHANCE = q.PROBABILITY_AT_YOUR_SETTINGS
@@ -45,6 +47,7 @@ def training_items(
     ends: tuple[float, float] | None = None,
     budget: Budget | None = None,
     unseen: TrainingSamples | None = None,
+    kept: int = 0,
 ) -> Iterator[Item]:
     """Readings of training at a user's settings and beside them.
 
@@ -57,6 +60,8 @@ def training_items(
         ends: The least losses of all outputs and of a constant; searched for if not given.
         budget: Of time for all steps; without end if not given. What there was no time for is said.
         unseen: Other samples, which are not trained on, if there are more than those at hand.
+        kept: Passes over the samples that are to follow: the user's run aside, nothing takes the
+            time that they need, if the budget has any for them.
 
     Cost: 8 passes over the samples for the user's settings and about 12 for the others; small
     models get up to 1000 steps.
@@ -65,7 +70,7 @@ def training_items(
     budget = budget or Budget(math.inf)
     try:
         with budget.counting(), still(model):
-            told = {"clip": clip, "ends": ends, "budget": budget, "unseen": unseen}
+            told = {"clip": clip, "ends": ends, "budget": budget, "unseen": unseen, "kept": kept}
             trials = tried(model, data, recipe, steps, planned=planned, **told)
         with still(model):  # what copies are run on once more may draw random numbers
             found = [*_readings(trials, data, planned)]
@@ -90,6 +95,10 @@ def training_items(
         yield Skipped(SITE, "more steps", f"{made} of {wanted} steps were made, {do}")
     if trials.left_out:
         yield Skipped(SITE, "other settings", f"{', '.join(trials.left_out)} were not tried, {do}")
+    if trials.idle:
+        yield Skipped(SITE, "other settings", f"{', '.join(trials.idle)} were not tried: {IDLE}")
+    if trials.halved:
+        yield Skipped(SITE, "more steps", f"{', '.join(trials.halved)} ended half-way: {HALVED}")
 
 
 def _readings(trials: Trials, data: TrainingSamples, planned: int | None) -> Iterator[Item]:
@@ -171,17 +180,3 @@ def _left(run: TrainingRun, scale: Scale, steps: int, form: str) -> Iterator[Ite
     elif math.isfinite(left):
         yield Reading(SITE, q.RATE, Estimate.exactly(run.recipe.rate), VIEW, form)
         yield Reading(SITE, q.LOSS_LEFT, Estimate.exactly(max(left, 0.0)), VIEW, form)
-
-
-def falling(run: TrainingRun) -> Estimate | None:
-    """Share of the loss that the last half of the steps took off, with its standard errors."""
-    seen = run.losses[len(run.losses) // 2 :]
-    if len(seen) < 8:
-        return None
-    half = len(seen) // 2
-    a, b = (torch.tensor(part, dtype=torch.float64) for part in (seen[:half], seen[half:]))
-    size = float(a.abs().mean())
-    if not size > 0:
-        return None
-    gap = 2 * float((a.var() / len(a) + b.var() / len(b)).sqrt()) / size
-    return replace(Estimate.within(float(a.mean() - b.mean()) / size, gap), risk=0.05)

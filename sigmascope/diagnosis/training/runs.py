@@ -7,7 +7,7 @@ that two diagnoses of one program are the same.
 
 import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -150,15 +150,22 @@ class TrainingRun:
         return math.fsum(seen[-width:]) / max(len(seen[-width:]), 1) if seen else math.inf
 
     def go_on(
-        self, data: TrainingSamples, steps: int, budget: Budget | None = None, *, says: str = ""
+        self,
+        data: TrainingSamples,
+        steps: int,
+        budget: Budget | None = None,
+        *,
+        says: str = "",
+        enough: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Up to so many steps in all, or as many as there is time for; each is told in words."""
+        """Up to so many steps in all, as there is time for, until enough; each is told in words."""
         tell = (budget and budget.progress) or (lambda *_: None)
         if self._draws is None:
             self.model.train()
             self._draws = data.draws(self.size)
         with random_states(self.steps), torch.enable_grad():  # dropout
-            while self.finite and self.steps < steps and (budget is None or budget.left > 0):
+            timely = lambda: budget is None or budget.left > 0
+            while self.finite and self.steps < steps and timely() and not enough():
                 again = partial(self._evaluated, data.loss, *next(self._draws))
                 value = again()
                 if self.finite:
@@ -216,6 +223,20 @@ def started(
 ) -> TrainingRun:
     """A run that has made no step."""
     return TrainingRun(recipe, size, duplicate(model), clip=clip)
+
+
+def falling(run: TrainingRun) -> Estimate | None:
+    """Share of the loss that the last half of the steps took off, with its standard errors."""
+    seen = run.losses[len(run.losses) // 2 :]
+    if len(seen) < 8:
+        return None
+    half = len(seen) // 2
+    a, b = (torch.tensor(part, dtype=torch.float64) for part in (seen[:half], seen[half:]))
+    size = float(a.abs().mean())
+    if not size > 0:
+        return None
+    gap = 2 * float((a.var() / len(a) + b.var() / len(b)).sqrt()) / size
+    return replace(Estimate.within(float(a.mean() - b.mean()) / size, gap), risk=0.05)
 
 
 @torch.no_grad()

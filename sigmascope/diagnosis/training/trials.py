@@ -1,7 +1,7 @@
 """The user's run and those beside it: other rates, another optimizer, smaller batches."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,21 +18,26 @@ from sigmascope.diagnosis.rules.training import (
     BATCH,
     CALMER,
     DECAYLESS,
+    FALLS,
     FORM,
     GOOD,
+    LEARNS,
     OTHER,
     PLANNED,
     REGISTERED,
     REMEMBERING,
     SCALED,
+    STUCK,
     UNCLIPPED,
     UNFROZEN,
     USUAL_HIGHER,
     USUAL_LOWER,
+    read_beside,
 )
 from sigmascope.diagnosis.training.runs import (
     TrainingRun,
     TrainingSamples,
+    falling,
     in_batches,
     scaled_inputs,
     started,
@@ -48,11 +53,11 @@ FEWEST, LEAST, MOST = 16, 60, 1000  # steps at least; with small batches; of sma
 BESIDE = 10  # steps at least of every other setting
 WORK = 4e9  # multiplications, forward, that a run of a small model may take
 SHARE = 0.4  # of these steps for every other setting
-STUCK_AT = 0.95  # left, from which a run goes on for longer before it is told to learn nothing
 BEYOND = 300.0  # times the user's rate, or less than its inverse: out of reach of the rates above
 DECAY, MOMENTUM = 0.02, 0.95  # above which weight decay and momentum are tried without, and at 0.9
 CLIP = 0.01  # norm of the gradient below which it is tried without clipping
-LATER = 128  # steps up to which a run that learns nothing goes on
+LATER = 128  # steps up to which a run that learns nothing goes on, until it does
+LOOK = 8  # steps after which it is asked whether it does
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,9 @@ class Trials:
         others: By what is different, in words.
         scale: Of losses.
         wanted: Steps at the user's settings; fewer were made where time ran out.
-        left_out: What else would have been tried.
+        left_out: What else would have been tried, had there been time.
+        idle: What was not tried because no rule would have read it.
+        halved: Which of the others were ended half-way, for they were no better by then.
         loose: Trainable tensors that the loss depends on and that are no parameters of the model.
         weighed: A loss of several outputs, one of which it compares with the targets.
         errors: What runs leave of that comparison alone, by their form.
@@ -99,6 +106,8 @@ class Trials:
     scale: Scale
     wanted: int = 0
     left_out: list[str] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
+    halved: list[str] = field(default_factory=list)
     loose: tuple[str, ...] = ()
     weighed: "Weighed | None" = None
     errors: dict[str, float] = field(default_factory=dict)
@@ -128,6 +137,7 @@ def tried(
     budget: Budget | None = None,
     planned: int | None = None,
     unseen: TrainingSamples | None = None,
+    kept: int = 0,
 ) -> Trials:
     """The runs, as many as are wanted to tell what would be better.
 
@@ -164,9 +174,20 @@ def tried(
         ends = (min(same, first) - max(abs(first), abs(same)), same)
     scale = Scale.of(*ends, first, room=room)
     whole = mine.finite and mine.steps >= wanted  # not where time ran out
-    if whole and scale.left(mine.after(steps)) >= STUCK_AT and mine.steps < LATER:
+    if whole and scale.left(mine.after(steps)) >= STUCK and mine.steps < LATER:
         wanted = max(wanted, min(LATER, planned or LATER) // mine.evaluations)
-        steps = bench.first(mine, wanted)
+
+        def learns() -> bool:
+            """Whether enough is learned that more steps would tell nothing else."""
+            if open_ended or mine.steps % LOOK or scale.left(mine.after(mine.steps)) >= STUCK:
+                return False
+            return scale.left(bench.beyond(mine)) < LEARNS
+
+        steps = bench.first(mine, wanted, learns)
+        wanted = mine.steps if learns() else wanted
+    mine.rest()
+    later = bench.pace * kept * data.count
+    bench.later = later if later < bench.budget.left else 0.0
     loose: tuple[str, ...] = ()
     with suppress(Exception):  # a batch of the user's size may not be had
         loose = tuple(loose_weights(duplicate(model), data))
@@ -176,7 +197,13 @@ def tried(
     trials = Trials(mine, {}, scale, wanted, loose=loose, weighed=weighed)
     trials.errors[PLANNED] = trials.error_left(mine)
     if scale.left(mine.after(steps)) < GOOD / 5:  # nothing could be much better
+        trials.idle.extend((FORM[0.1], FORM[10.0], OTHER))
         return trials
+    if not open_ended:  # where the least of all runs is part of the scale each of them counts
+        fall, left = falling(mine), scale.left(mine.after(mine.steps))
+        whole = mine.steps >= (planned or math.inf)
+        told = {"falling": fall is not None and fall.low > FALLS, "whole": whole}
+        bench.read = lambda form: read_beside(form, left, **told)
     fewer = max(min(BESIDE, steps), int(SHARE * steps))
     for times in RATES:
         if _worth(times, trials):
@@ -233,7 +260,7 @@ def _changed(bench: "_Bench", trials: Trials, recipe: Recipe, steps: int) -> Non
             for i, weight in enumerate(loose_weights(whole, data).values()):
                 whole.register_parameter(f"loose_{i}", weight)
             bench.beside(trials, REGISTERED, recipe.of_all(), data.size, steps, model=whole)
-    if trials.weighed is not None and trials.error_left(trials.mine) >= STUCK_AT:
+    if trials.weighed is not None and trials.error_left(trials.mine) >= STUCK:
         with suppress(Exception):
             alone = replace(data, loss=trials.weighed.alone)
             bench.beside(trials, ALONE, recipe, data.size, steps, alone)
@@ -331,6 +358,8 @@ class _Bench:
         budget: Of all runs.
         pace: Seconds in which the user's settings pass a sample.
         unseen: Samples that no run is trained on, if there are any.
+        later: Seconds that runs beside the user's leave for what is to follow.
+        read: Whether a rule would read a run, by its name.
     """
 
     model: nn.Module
@@ -339,22 +368,26 @@ class _Bench:
     budget: Budget
     pace: float = 0.0
     unseen: TrainingSamples | None = None
+    later: float = 0.0
+    read: Callable[[str], bool] = lambda _: True
 
-    def first(self, mine: TrainingRun, steps: int) -> int:
+    def first(
+        self, mine: TrainingRun, steps: int, enough: Callable[[], bool] = lambda: False
+    ) -> int:
         """The user's run, in half of the time; how many steps others are to be compared over."""
-        share = max(self.budget.left, 1e-9) / 2
+        share, before = max(self.budget.left, 1e-9) / 2, mine.steps
         half = Budget(share, progress=self.budget.progress, clock=self.budget.clock)
         with half.counting():
-            mine.go_on(self.data, steps, half, says="training at your settings")
-        mine.rest()
-        mine.elsewhere = self._elsewhere(mine)
+            mine.go_on(self.data, steps, half, says="training at your settings", enough=enough)
+        mine.elsewhere = self.beyond(mine)
         if mine.finite and mine.steps < min(steps, FEWEST):
             raise OverBudget(
                 f"Training at your settings must make {min(steps, FEWEST)} steps or more, got time "
                 f"for {mine.steps} of them in half of the {time_words(2 * half.seconds)} that were "
                 "left: allow more, `--budget 10min` (`budget=600` in Python)."
             )
-        self.pace = half.used / max(mine.steps * mine.size, 1)
+        if mine.steps > before:
+            self.pace = half.used / ((mine.steps - before) * mine.size)
         return mine.steps if mine.finite else steps
 
     def beside(
@@ -367,23 +400,39 @@ class _Bench:
         data: TrainingSamples | None = None,
         model: nn.Module | None = None,
     ) -> None:
-        """Another run, of which the losses stay; left out where there is no time for it."""
-        other = None
-        if self.budget.left > self.pace * steps * size:
+        """Another run, of which the losses stay; left out where there is no time or use for it."""
+        if not self.read(form):
+            trials.idle.append(form)
+            return
+        other: TrainingRun | None = None
+        if self.budget.left - self.later > self.pace * steps * size:
             clip = None if form == UNCLIPPED else self.clip
             other = started(model or self.model, recipe, size, clip=clip)
-            other.go_on(data or self.data, steps, self.budget, says=f"training, {form}")
+
+            def behind() -> bool:
+                """Whether a rate, half-way, is no better than the user's, then and at the end."""
+                if form not in FORM.values() or other.steps != steps // 2:
+                    return False
+                mine = trials.mine
+                best = max(mine.after(k) for k in (other.steps, mine.steps))
+                return other.finite and other.after(other.steps) >= best
+
+            how = {"says": f"training, {form}", "enough": behind}
+            other.go_on(data or self.data, steps, self.budget, **how)
+            if behind():
+                trials.halved.append(form)
             if data is None:
-                other.elsewhere = self._elsewhere(other)
+                other.elsewhere = self.beyond(other)
             if form == ALONE:
                 trials.errors[form] = trials.error_left(other)
             other.forget()
-        if other is not None and (other.steps >= steps or not other.finite):
+        whole = other is not None and (other.steps >= steps or not other.finite)
+        if other is not None and (whole or form in trials.halved):
             trials.others[form] = other
         else:
             trials.left_out.append(form)
 
-    def _elsewhere(self, run: TrainingRun) -> float:
+    def beyond(self, run: TrainingRun) -> float:
         """The loss on samples that were not trained on, in batches of the user's size."""
         unseen = self.unseen
         if unseen is None or not run.finite or len(unseen.targets) < unseen.size:

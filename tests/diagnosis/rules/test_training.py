@@ -13,6 +13,7 @@ from sigmascope.diagnosis.rules.training import (
     other_optimizer,
     rate_too_high,
     rate_too_low,
+    read_beside,
     strong_options,
     stuck,
     told_apart,
@@ -62,6 +63,28 @@ def test_a_rate_that_is_too_high(left, theirs, then, fall, severity):
     facts = runs(left, ("rate x 0.1", theirs, then), fall=fall)
     assert said(rate_too_high, *facts).get("rate-too-high") == severity
     assert said(rate_too_high, *runs(left, ("rate x 10", theirs, then), fall=fall)) == {}
+
+
+@pytest.mark.parametrize("planned", [200, 201])
+@pytest.mark.parametrize("fall", [0.0, 0.2])
+@pytest.mark.parametrize("form", ["rate x 0.1", "rate x 10", OTHER, BATCH, "no weight decay"])
+def test_what_no_rule_reads_changes_nothing_and_what_one_reads_may(form, fall, planned):
+    rules = (rate_too_high, rate_too_low, few_steps, other_optimizer, large_batch, strong_options)
+    changes = {}
+    for left in (0.05, 0.3, 0.5, 0.7, 0.85, 0.97, 1.5, 9.0, math.inf):
+        for good in (False, True):  # another run that is good already
+            more = [("smaller batch" if form == OTHER else OTHER, 0.2, 1.0)] * good
+            told = [
+                [said(r, *runs(left, *more, *own, fall=fall, planned=planned)) for r in rules]
+                for own in ([], [(form, 0.01, left)], [(form, math.inf, left)])
+            ]
+            changes.setdefault(left, []).append(told[0] != told[1] or told[0] != told[2])
+    whole = planned == 200
+    read = {x: read_beside(form, x, falling=fall > 0, whole=whole) for x in changes}
+    assert not [x for x, changed in changes.items() if any(changed) and not read[x]]
+    assert any(any(changed) for changed in changes.values())
+    if form != "no weight decay":  # of which few programs have any
+        assert not all(read.values())
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What training shows: the readings of the user's run."""
 
-import math
-
 import pytest
 import torch
 from torch import nn
@@ -12,8 +10,6 @@ from sigmascope.core.records import Reading, Skipped
 from sigmascope.diagnosis.programs import recipe_of
 from sigmascope.diagnosis.programs.outputs import NotAtHand
 from sigmascope.diagnosis.training import TrainingSamples, training_items
-from sigmascope.diagnosis.training.evidence import falling
-from sigmascope.diagnosis.training.runs import started
 from sigmascope.diagnosis.training.trials import PLANNED
 from tests.clocks import Ticking
 
@@ -43,6 +39,23 @@ def test_a_good_rate_needs_no_other():
     assert seen["loss left", PLANNED].value < 0.05
     assert seen["score", PLANNED].value > 0.9
     assert {form for _, form in seen} == {PLANNED}
+
+
+@pytest.mark.parametrize(
+    ("rate", "planned", "idle"),
+    [
+        (0.1, None, "rate x 0.1, rate x 10, other optimizer"),  # nothing could be much better
+        (0.01, 20, "rate x 0.1, other optimizer"),  # it learns, and a larger rate might be better
+        (1e-5, 200, ""),
+    ],
+)
+def test_what_could_change_nothing_is_not_tried_and_that_is_said(rate, planned, idle):
+    model, data = network(), TrainingSamples(X, Y, F.mse_loss, 16)
+    items = [*training_items(model, data, recipe_of("sgd", model, rate), planned=planned)]
+    said = [i.why for i in items if isinstance(i, Skipped) and i.what == "other settings"]
+    assert [why.partition(" were not tried: ")[0] for why in said] == ([idle] if idle else [])
+    forms = {i.form for i in items if isinstance(i, Reading)}
+    assert forms.isdisjoint(idle.split(", "))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +95,8 @@ def test_what_there_is_no_time_for_is_said():
     forms = {i.form for i in read} - {PLANNED}
     assert forms == {"rate x 0.1", "rate x 10"}  # 20 steps each
     assert "rate x 100 " in others.why.replace(",", " ")
-    assert not [i for i in within(1e6) if isinstance(i, Skipped)]
+    (ended,) = (i for i in within(1e6) if isinstance(i, Skipped))
+    assert ended.why.startswith("rate x 0.1 ended half-way")
 
 
 def test_too_few_steps_tell_nothing():
@@ -94,35 +108,6 @@ def test_too_few_steps_tell_nothing():
 def test_no_more_steps_than_are_planned():
     seen = readings(0.001, planned=7)
     assert seen["steps tried", PLANNED].value == seen["planned steps", PLANNED].value == 7
-
-
-def fell(losses):
-    model = network()
-    run = started(model, recipe_of("sgd", model, 0.1), 16)
-    run.losses += losses
-    return falling(run)
-
-
-@pytest.mark.parametrize(
-    ("losses", "value"),
-    [
-        ([9.0] * 8 + [2.0] * 4 + [1.0] * 4, 0.5),  # of the second half alone
-        ([9.0] * 8 + [1.0] * 4 + [2.0] * 4, -1.0),
-        ([1.0] * 16, 0.0),
-        ([1.0] * 14, None),  # seven are too few
-        ([0.0] * 16, None),
-    ],
-)
-def test_the_last_fall_is_that_of_the_second_half(losses, value):
-    seen = fell(losses)
-    assert seen is None if value is None else seen.value == pytest.approx(value)
-
-
-def test_the_last_fall_has_its_standard_errors():
-    seen = fell([5.0] * 16 + [1.0, 3.0] * 4 + [1.0, 2.0] * 4)
-    errors = math.sqrt((8 / 7 + 2 / 7) / 8)  # of the two means: variances over eight
-    assert (seen.value, seen.risk) == (pytest.approx(0.25), 0.05)
-    assert seen.high - seen.value == pytest.approx(2 * errors / 2, rel=1e-6)
 
 
 def test_what_is_learned_by_heart_has_a_low_lower_end():

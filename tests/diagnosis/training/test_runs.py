@@ -16,6 +16,7 @@ from sigmascope.diagnosis.training.runs import (
     UNDERWAY,
     boundary,
     chance_below,
+    falling,
     scaled_inputs,
     score_of,
     started,
@@ -268,3 +269,32 @@ def test_a_score_is_the_share_of_right_answers_or_of_variance_that_is_told(
     output, targets, loss, score
 ):
     assert scored(output, targets, loss) == (None if score is None else pytest.approx(score))
+
+
+def fell(losses):
+    model = network()
+    run = started(model, recipe_of("sgd", model, 0.1), 16)
+    run.losses += losses
+    return falling(run)
+
+
+@pytest.mark.parametrize(
+    ("losses", "value"),
+    [
+        ([9.0] * 8 + [2.0] * 4 + [1.0] * 4, 0.5),  # of the second half alone
+        ([9.0] * 8 + [1.0] * 4 + [2.0] * 4, -1.0),
+        ([1.0] * 16, 0.0),
+        ([1.0] * 14, None),  # seven are too few
+        ([0.0] * 16, None),
+    ],
+)
+def test_the_last_fall_is_that_of_the_second_half(losses, value):
+    seen = fell(losses)
+    assert seen is None if value is None else seen.value == pytest.approx(value)
+
+
+def test_the_last_fall_has_its_standard_errors():
+    seen = fell([5.0] * 16 + [1.0, 3.0] * 4 + [1.0, 2.0] * 4)
+    errors = math.sqrt((8 / 7 + 2 / 7) / 8)  # of the two means: variances over eight
+    assert (seen.value, seen.risk) == (pytest.approx(0.25), 0.05)
+    assert seen.high - seen.value == pytest.approx(2 * errors / 2, rel=1e-6)

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from sigmascope.core.guard import Budget
 from sigmascope.diagnosis.programs import recipe_of
 from sigmascope.diagnosis.training import TrainingSamples
 from sigmascope.diagnosis.training.runs import started
@@ -21,6 +22,7 @@ from sigmascope.diagnosis.training.trials import (
     usual_rate,
 )
 from sigmascope.survey.task import least_losses
+from tests.clocks import Ticking
 from tests.diagnosis.training.test_evidence import X, Y, network, readings
 
 
@@ -72,6 +74,61 @@ def test_the_loss_that_is_left_is_told_between_the_best_and_a_constant():
     assert scale.left(0.0) == pytest.approx(0.0, abs=1e-6)
     alone = Scale.of(*least_losses(F.mse_loss, torch.zeros(1, 1), Y[:1]), 9.0, room=9e-6)
     assert alone.left(9.0) == pytest.approx(1.0)  # a constant fits one sample: its first loss
+
+
+def beside(rate, *, steps=40, targets=Y, **how):
+    model = network()
+    data = TrainingSamples(X, targets, F.mse_loss, 16)
+    return tried(model, data, recipe_of("sgd", model, rate), steps, clip=None, **how)
+
+
+def test_a_rate_that_is_no_better_half_way_is_ended():
+    trials = beside(1e-4)
+    assert trials.halved == ["rate x 0.1"]
+    made = {form: run.steps for form, run in trials.others.items()}
+    assert made == {form: 25 if form == "rate x 0.1" else 51 for form in made}  # of 128 of its own
+
+
+def test_beside_a_run_that_breaks_later_no_rate_is_ended_for_what_it_was_before():
+    trials = beside(30.0)
+    assert not trials.mine.finite
+    assert trials.mine.steps == 8
+    assert not trials.halved
+    assert trials.others["rate x 0.01"].steps == 16
+
+
+def test_a_run_that_learns_late_goes_on_until_it_does():
+    more = TrainingSamples(X + 0.01, Y, F.mse_loss, 16)
+    slow = beside(1e-3, steps=16, unseen=more)
+    assert slow.mine.steps == slow.wanted == 80
+    assert slow.scale.left(slow.mine.elsewhere) < 0.9
+    blind = beside(1e-3, steps=16)  # where nothing says that it is no learning by heart
+    assert blind.mine.steps == 128
+    assert blind.mine.losses[:80] == slow.mine.losses
+
+
+def test_a_run_that_goes_on_keeps_what_its_optimizer_remembers():
+    model, data = network(), TrainingSamples(X, Y, F.mse_loss, 16)
+    recipe = recipe_of("sgd", model, 1e-5, momentum=0.9)
+    plain = started(model, recipe, 16)
+    plain.go_on(data, 128)
+    assert tried(model, data, recipe, 16, clip=None).mine.losses == plain.losses
+
+
+def test_runs_beside_the_users_leave_time_for_what_is_to_follow():
+    def made(seconds, kept):
+        clock = Ticking()
+        model = network()
+        data = TrainingSamples(X, Y, clock.each(F.mse_loss), 16)
+        budget = Budget(seconds, clock=clock)
+        how = {"ends": (0.0, float(Y.var())), "budget": budget, "planned": 100, "clip": None}
+        with budget.counting():
+            return tried(model, data, recipe_of("sgd", model, 1e-5), 100, kept=kept, **how)
+
+    whole, spared = made(260.0, 0), made(260.0, 20)
+    assert {*spared.others} < {*whole.others}
+    assert "rate x 10" in {*spared.left_out} & {*whole.others}
+    assert {*made(260.0, 5000).others} == {*whole.others}  # for which there is no time anyway
 
 
 def test_smaller_batches_are_tried_where_an_epoch_has_few():
