@@ -1,6 +1,6 @@
 """Whether training stays the same as a model grows wider."""
 
-from sigmascope.scaling.exponents import PowerLaw, power_law
+from sigmascope.scaling.exponents import ScalingLaw, power_law
 from sigmascope.scaling.rates import BestRate, moved
 from sigmascope.scaling.transfer import WIDTHS, Obstacle, WeightScaling, Widths, made_at, widths
 
@@ -8,7 +8,7 @@ __all__ = [
     "WIDTHS",
     "BestRate",
     "Obstacle",
-    "PowerLaw",
+    "ScalingLaw",
     "WeightScaling",
     "Widths",
     "made_at",

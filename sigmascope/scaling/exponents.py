@@ -31,7 +31,7 @@ UNLIKELY = 0.01  # of the rest of a fit, where it is no power of width
 
 
 @dataclass(frozen=True, slots=True)
-class PowerLaw:
+class ScalingLaw:
     """The exponent of width, and how sure it is.
 
     Attributes:
@@ -57,7 +57,7 @@ class PowerLaw:
         return float(getattr(self, side)) >= level
 
 
-def power_law(readings: Mapping[int, Sequence[float]]) -> PowerLaw | None:
+def power_law(readings: Mapping[int, Sequence[float]]) -> ScalingLaw | None:
     """The exponent of width.
 
     Args:
@@ -94,7 +94,7 @@ def power_law(readings: Mapping[int, Sequence[float]]) -> PowerLaw | None:
     excess = float(rest @ weight @ rest) / max(len(widths) - 2, 1)
     tail = (1 + excess / max(free, 1)) ** (-(max(free, 1) + 1) / 2)
     how = f"{len(widths)} widths, {int(counts.sum())} runs, with what finite width may do"
-    return PowerLaw(
+    return ScalingLaw(
         Estimate(b, b - reach, b + reach, how, 1 - LEVEL),
         float(share[HALVES < 0].sum()),
         float(share[HALVES == 0].sum()),

@@ -10,7 +10,7 @@ from sigmascope.core.records import Estimate
 from sigmascope.report.console import Code, Part, shortened
 from sigmascope.report.figures import Sheet, drawn, forest, require_known
 from sigmascope.report.results import Screen, columns, form, grid, parts, section, shortlist, some
-from sigmascope.scaling.exponents import PowerLaw
+from sigmascope.scaling.exponents import ScalingLaw
 from sigmascope.scaling.rates import STAYS, moved
 from sigmascope.scaling.transfer import CARRIED, CHANGED, EFFECT, WeightScaling, Widths
 
@@ -18,11 +18,11 @@ NAME, MOST = 34, 24  # columns of a name; weights that are listed
 COLOURS = {"maximal": "green", "lazy": "yellow", "cannot be told": "dim"}
 
 
-def _law(row: WeightScaling) -> PowerLaw | None:
+def _law(row: WeightScaling) -> ScalingLaw | None:
     return row.laws.get(CHANGED if row.kind == "product" else EFFECT)
 
 
-def _interval(law: PowerLaw | None) -> str:
+def _interval(law: ScalingLaw | None) -> str:
     if law is None:
         return ""
     e = law.exponent

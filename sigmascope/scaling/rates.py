@@ -25,12 +25,16 @@ class BestRate:
         factor: Of the rate that was given, with a 95 % interval over seeds; to zero or infinity
             where the lowest or highest rate was the best one that was tried.
         loss: At the best rate that was tried, the mean over seeds.
+        spread: Between seeds, in powers of two of the rate.
+        seeds: So many.
         curve: The mean loss at each rate that was tried, by its factor; infinite where it broke.
     """
 
     width: int
     factor: Estimate
     loss: float
+    spread: float
+    seeds: int
     curve: Mapping[float, float]
 
 
@@ -54,7 +58,7 @@ def best_rate(width: int, loss_at: Callable[[float, int], float], seeds: int) ->
     means = {f: sum(some) / seeds for f, some in losses.items()}
     how = f"{len(FACTORS)} rates, {seeds} seed{'s' * (seeds > 1)}"
     factor = Estimate(FACTORS[0] * 2**middle, low, high, how, 1 - LEVEL)
-    return BestRate(width, factor, min(means.values()), means)
+    return BestRate(width, factor, min(means.values()), stray, seeds, means)
 
 
 def _lowest(losses: Sequence[float]) -> float:
@@ -71,8 +75,18 @@ def _lowest(losses: Sequence[float]) -> float:
 
 
 def moved(small: BestRate, large: BestRate) -> Estimate:
-    """By which factor the best rate falls from a small model to a large one; below 1 it rises."""
+    """By which factor the best rate falls from a small model to a large one; below 1 it rises.
+
+    Returns:
+        With a 95 % interval over the seeds of both, which are taken to stray alike.
+    """
     a, b = small.factor, large.factor
-    low = 0.0 if math.isinf(b.high) else a.low / b.high
-    high = math.inf if b.low == 0 or math.isinf(a.high) else a.high / b.low
-    return Estimate(a.value / b.value, low, high, f"{a.how}, at two widths", 1 - LEVEL)
+    free = small.seeds + large.seeds - 2
+    both = (small.seeds - 1) * small.spread**2 + (large.seeds - 1) * large.spread**2
+    error = math.sqrt(both / max(free, 1) * (1 / small.seeds + 1 / large.seeds))
+    reach = float(student.ppf((1 + LEVEL) / 2, max(free, 1))) * error if free else 1.0
+    by, wide = a.value / b.value, 2 ** max(reach, STEP)
+    # where one of both is beyond the rates that were tried, one side is open
+    low = 0.0 if math.isinf(b.high) or a.low == 0 else by / wide
+    high = math.inf if math.isinf(a.high) or b.low == 0 else by * wide
+    return Estimate(by, low, high, f"{a.how}, at two widths", 1 - LEVEL)

@@ -35,10 +35,9 @@ from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program, program_of
 from sigmascope.diagnosis.training.runs import TrainingSamples, started
 from sigmascope.models.state import apart, duplicate
-from sigmascope.scaling.exponents import PowerLaw, power_law
+from sigmascope.scaling.exponents import ScalingLaw, power_law
 from sigmascope.scaling.measuring import EARLY, LATE, OUTPUT, RunReadings, WeightReadings, read_run
 from sigmascope.scaling.rates import FACTORS, BestRate, best_rate
-from sigmascope.survey import Progress
 
 Verdict = Literal["maximal", "lazy", "exploding", "vanishing", "cannot be told"]
 Kind = Literal["input", "hidden", "output", "vector", "fixed", "product"]
@@ -80,7 +79,7 @@ class WeightScaling:
     name: str
     kind: Kind
     shape: str
-    laws: Mapping[str, PowerLaw]
+    laws: Mapping[str, ScalingLaw]
     theory: float
     degree: float | None
     verdict: Verdict
@@ -134,7 +133,7 @@ class Widths(Shown):
     optimizer: str
     weights: tuple[WeightScaling, ...]
     obstacles: tuple[Obstacle, ...]
-    output: Mapping[str, PowerLaw]
+    output: Mapping[str, ScalingLaw]
     losses: Mapping[int, tuple[float, float]]
     skipped: Mapping[str, str] = field(default_factory=dict)
     initial: Mapping[str, float] = field(default_factory=dict)
@@ -182,7 +181,7 @@ def widths(
     batch_size: int | None = None,
     cure: bool = False,
     transfer: int = 0,
-    progress: Progress | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> Widths:
     """Say whether a small model's learning rate and initial weights will do for a large one.
@@ -352,7 +351,7 @@ class _Bench:
     plan: Mapping[str, Any]
     steps: int
     seeds: int
-    tell: Progress
+    tell: Callable[[str, int, int], None]
     says: str = ""
 
     def runs(self, cured: Widths | None = None) -> dict[int, list[RunReadings]]:
@@ -488,7 +487,7 @@ def _growth(by: By) -> tuple[float, float]:
     return round(power(0), 2), round(power(1), 2)
 
 
-def _laws(by: By, names: Sequence[str]) -> dict[str, PowerLaw]:
+def _laws(by: By, names: Sequence[str]) -> dict[str, ScalingLaw]:
     found = {}
     for name in names:
         if all(name in one.values for many in by.values() for one in many):
@@ -568,7 +567,7 @@ def _judged(
 
 
 def _verdict(
-    kind: Kind, laws: Mapping[str, PowerLaw], theory: float, *, is_last: bool
+    kind: Kind, laws: Mapping[str, ScalingLaw], theory: float, *, is_last: bool
 ) -> tuple[Verdict, str]:
     """In a word, and what it rests on."""
     at = lambda law: (
@@ -602,7 +601,7 @@ def _verdict(
     return "cannot be told", f"the exponent may be 0 or not: {at(main)}; {_would_tell(main)}"
 
 
-def _would_tell(law: PowerLaw) -> str:
+def _would_tell(law: ScalingLaw) -> str:
     """How many more seeds would narrow the interval enough, if noise is what makes it wide."""
     reach = (law.exponent.high - law.exponent.low) / 2
     if law.noise < 0.02:
@@ -666,7 +665,7 @@ def _accused(
     return sorted(found, key=lambda o: -abs(o.exponent)), initial, rates
 
 
-def _initial_off(row: WeightScaling, first: WeightReadings) -> tuple[PowerLaw, str] | None:
+def _initial_off(row: WeightScaling, first: WeightReadings) -> tuple[ScalingLaw, str] | None:
     """By which power of width initial weights are off."""
     if len(first.shape) < 2:
         return None
