@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -184,8 +184,7 @@ class TrainingRun:
     @property
     def _searches(self) -> bool:
         """Whether the optimizer evaluates the loss itself, as LBFGS does."""
-        closure = inspect.signature(self.optimizer.step).parameters.get("closure")
-        return closure is not None and closure.default is closure.empty
+        return _takes_loss(type(self.optimizer))
 
     def _evaluated(self, loss: Loss, batch: Batch, targets: Tensor) -> Tensor:
         """The loss, whose gradients are made as the optimizer wants them."""
@@ -216,6 +215,12 @@ class TrainingRun:
         finally:
             for m, mode in modes.items():
                 m.training = mode
+
+
+@cache  # a signature is read in the time of a small network's step
+def _takes_loss(kind: type[torch.optim.Optimizer]) -> bool:
+    closure = inspect.signature(kind.step).parameters.get("closure")
+    return closure is not None and closure.default is closure.empty
 
 
 def started(
