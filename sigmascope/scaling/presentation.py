@@ -5,16 +5,23 @@ from typing import Any
 
 from rich.text import Text
 
-from sigmascope.core.guard import printable
-from sigmascope.core.records import Estimate
+from sigmascope.core.guard import Refusal, printable
 from sigmascope.report.console import Code, Part, shortened
-from sigmascope.report.figures import Sheet, drawn, forest, require_known
+from sigmascope.report.figures import COLOURS as PALETTE, ROWS, Sheet, drawn, require_known
 from sigmascope.report.results import Screen, columns, form, grid, parts, section, shortlist, some
 from sigmascope.scaling.exponents import ScalingLaw
 from sigmascope.scaling.rates import STAYS, moved
 from sigmascope.scaling.transfer import CARRIED, CHANGED, EFFECT, WeightScaling, Widths
 
 NAME, MOST = 34, 24  # columns of a name; weights that are listed
+FAR = 3.0  # exponents that a figure shows
+TONES = {
+    "maximal": PALETTE[2],
+    "lazy": PALETTE[4],
+    "exploding": PALETTE[1],
+    "vanishing": PALETTE[3],
+    "cannot be told": PALETTE[7],
+}
 COLOURS = {"maximal": "green", "lazy": "yellow", "cannot be told": "dim"}
 
 
@@ -152,12 +159,33 @@ def _widths_columns(found: Widths) -> dict[str, list[Any]]:
 
 @drawn.register
 def _widths_figure(found: Widths, sheet: Sheet, **more: object) -> None:
-    """The exponent of each weight, with its interval."""
+    """What each weight's first step does over width, and its exponent with its interval."""
     require_known(more)
-    rows: list[tuple[str, Estimate]] = []
-    for weight in found.weights:
-        if (law := _law(weight)) is not None:
-            rows.append((f"{weight.name} ({weight.verdict})", law.exponent))
-    forest(
-        sheet, rows, label="power of width that its change follows; 0 is the same at every width"
-    )
+    known = [(w, law) for w in found.weights if (law := _law(w)) is not None and w.curve]
+    if not known:
+        raise Refusal("There is no exponent to draw: no weight's change was told at every width.")
+    rows = known[:ROWS]
+    left, right = sheet.panels(2, height=max(2.4, 0.14 * len(rows) + 0.6), across=2)
+    for weight, _ in known:
+        line = [v / weight.curve[0] for v in weight.curve]
+        left.plot(found.widths, line, color=TONES[weight.verdict], linewidth=0.9)
+    left.set(xscale="log", yscale="log", xlabel="width", ylabel="what its first step does / first")
+    left.set_xticks(found.widths, [str(w) for w in found.widths])
+    left.minorticks_off()
+    for place, (weight, law) in enumerate(rows):
+        e, tone = law.exponent, TONES[weight.verdict]
+        right.plot([e.low, e.high], [place, place], color=tone)
+        right.plot([e.value], [place], "o", color=tone)
+    right.axvline(0, color=TONES["cannot be told"], linewidth=0.6)
+    right.set_yticks(range(len(rows)), [shortened(printable(w.name), NAME) for w, _ in rows])
+    right.set_ylim(len(rows) - 0.5, -0.5)
+    right.set_xlim(*_around([e for _, law in rows for e in (law.exponent.low, law.exponent.high)]))
+    right.set(xlabel="power of width that it follows")
+    for verdict in dict.fromkeys(w.verdict for w, _ in known):
+        left.plot([], [], color=TONES[verdict], label=verdict)
+    left.legend()
+
+
+def _around(ends: Sequence[float]) -> tuple[float, float]:
+    """Limits that show nearly all ends; what two widths leave open would hide the rest."""
+    return max(min(ends), -FAR) - 0.1, min(max(ends), FAR) + 0.1

@@ -64,6 +64,8 @@ class WeightScaling:
             (`input`, as rows of a table; `vector`), both (`hidden`), none (`fixed`); or the
             `product` of two.
         shape: At the smallest and the largest width, in words.
+        curve: What its first step does, at each width: the geometric mean over seeds; none where a
+            run told nothing.
         laws: Exponents of width, by what was read: `effect` of its first step on what its layer
             writes, and `effect at last` of all steps; `gain`, the effect beside what it reads; what
             it `carried` of changes that it was handed, over their size; `forward`, what it writes
@@ -79,6 +81,7 @@ class WeightScaling:
     name: str
     kind: Kind
     shape: str
+    curve: tuple[float, ...]
     laws: Mapping[str, ScalingLaw]
     theory: float
     degree: float | None
@@ -563,7 +566,11 @@ def _judged(
         verdict, why = _verdict(kind, laws, theory, is_last=first.is_last)
     sides = [" x ".join(map(str, by[w][0].shape)) for w in (min(by), max(by))]
     shape = f"{sides[0]} to {sides[1]}" if first.shape else ""
-    return WeightScaling(name, kind, shape, MappingProxyType(laws), theory, degree, verdict, why)
+    told = CHANGED if kind == "product" else EFFECT
+    mean = lambda many: math.exp(sum(math.log(o.values[told]) for o in many) / len(many))
+    curve = tuple(mean(by[w]) for w in sorted(by)) if told in laws else ()
+    laws = MappingProxyType(laws)
+    return WeightScaling(name, kind, shape, curve, laws, theory, degree, verdict, why)
 
 
 def _verdict(

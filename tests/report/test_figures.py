@@ -20,6 +20,7 @@ WITHOUT = {  # of the made ones, which hold no number of the kind that is drawn
     "RemedyTrials": "no number to draw",
     "Treatment": "no number to draw",
     "Scan": "Nothing was measured",
+    "Widths": "no exponent to draw",
 }
 
 

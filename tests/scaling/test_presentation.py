@@ -50,5 +50,12 @@ def test_rows_and_a_figure(found):
     assert table["verdict"] == [w.verdict for w in found.weights]
     assert table["effect"][0] == found.weights[0].laws["effect"].exponent.value
     pytest.importorskip("matplotlib")
-    (axes, *_) = found.plot().axes
-    assert "power of width" in axes.get_xlabel()
+    over_width, exponents = found.plot().axes
+    lines = [line for line in over_width.lines if len(line.get_xdata())]
+    assert len(lines) == len(found.weights)
+    steepest = max(found.weights, key=lambda w: w.laws["effect"].exponent.value)
+    most = max(line.get_ydata()[-1] for line in lines)
+    assert most == pytest.approx(max(w.curve[-1] / w.curve[0] for w in found.weights))
+    assert steepest.curve[-1] > 2 * steepest.curve[0]
+    assert [t.get_text() for t in exponents.get_yticklabels()] == [w.name for w in found.weights]
+    assert "power of width" in exponents.get_xlabel()
