@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -219,7 +220,8 @@ def diagnose(
                     measured = not_foretold(measured, DECIDED)
                 else:
                     family = "adam" if recipe is None else recipe.family
-                    how = {"optimizer": family, "budget": budget}
+                    enough = partial(_decided, measured) if fit is None else None
+                    how = {"optimizer": family, "budget": budget, "enough": enough}
                     measured = foretold(measured, whole.model, known.batch, **task, **how)
             if known.joint is not None and known.joint.chooses:
                 says = "the model makes the mask or the labels that say it"
@@ -237,16 +239,16 @@ def diagnose(
             return Diagnosis(measured, judge(measured), settings, whole)
 
 
-def _decided(measured: Profile) -> bool:
-    """Whether training at the user's settings told so much that no probability changes a finding.
+def _decided(measured: Profile, least: float = FLOOR) -> bool:
+    """Whether no probability of fitting from `least` on changes what training at hand tells.
 
     Rules compare it with limits, so that what the least and the greatest bring, all others do.
     """
     if not measured.series(q.PROBABILITY_AT_YOUR_SETTINGS):
         return False
-    ends = (Reading(MODEL, FITTING, Estimate.exactly(p), "setup") for p in (FLOOR, 1 - FLOOR))
-    least, most = (judge(replace(measured, readings=(*measured.readings, r))) for r in ends)
-    return least == most
+    ends = (Reading(MODEL, FITTING, Estimate.exactly(p), "setup") for p in (least, 1 - FLOOR))
+    few, many = (judge(replace(measured, readings=(*measured.readings, r))) for r in ends)
+    return few == many
 
 
 def _trained(

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +17,7 @@ from sigmascope.core import quantities as q
 from sigmascope.core.guard import Budget, Mark, Refusal, door, write_text
 from sigmascope.core.records import Estimate, Profile, Reading, Skipped
 from sigmascope.diagnosis.trainability.copies import Optimizer
+from sigmascope.diagnosis.trainability.curves import EarlyTraining
 from sigmascope.diagnosis.trainability.short_runs import MOST, probe
 from sigmascope.models.layers import in_words
 from sigmascope.models.samples import Batch, Loss, chosen, sample_count
@@ -151,6 +152,7 @@ def trainability(
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
     budget: Budget | float | None = Budget.USUAL,
+    enough: Callable[[float], bool] | None = None,
 ) -> Estimate:
     """The probability that plain training will fit the data.
 
@@ -169,6 +171,8 @@ def trainability(
         batch_dim: Where the batch has its samples.
         generator: Chooses samples where there are more.
         budget: Seconds that the steps may take, kept to within one; None for as long as it takes.
+        enough: Of a probability, whether any from there on would do: where that of 42 passes does,
+            no more are made, which could only raise it, and the upper end is open.
 
     Returns:
         From 0 to 1. "To fit" is to reach half: a training accuracy of 50 %, or 50 % of the variance
@@ -185,10 +189,20 @@ def trainability(
     what a step computes, and for models of more than 1 MiB up to nine times in temporary files.
     """
     batch, targets = for_probing(batch, targets, batch_dim=batch_dim, generator=generator)
+    told, ended = by or default_model(), False
+
+    def decides(seen: EarlyTraining) -> bool:
+        nonlocal ended
+        ended = enough is not None and enough(told.probability(seen.features()).value)
+        return ended
+
     how: Any = {"optimizer": optimizer, "batch_dim": batch_dim, "budget": budget}
     with as_found(loss):
-        found = probe(model, batch, targets=targets, loss=loss, **how)
-    return (by or default_model()).probability(found.features())
+        found = probe(model, batch, targets=targets, loss=loss, **how, enough=decides)
+    chance = told.probability(found.features())
+    if not ended:
+        return chance
+    return replace(chance, high=1 - FLOOR, how=f"{chance.how}; more steps could only raise it")
 
 
 def for_probing(
@@ -228,6 +242,7 @@ def foretold(
     optimizer: Optimizer = "adam",
     batch_dim: int = 0,
     budget: Budget | float | None = Budget.USUAL,
+    enough: Callable[[float], bool] | None = None,
 ) -> Profile:
     """A profile with the probability of fitting as one more reading, `"probability of fitting"`.
 
@@ -243,6 +258,7 @@ def foretold(
         optimizer: As for `trainability`.
         batch_dim: Where the batch has its samples.
         budget: As for `trainability`; past it the probability is left out, which is said too.
+        enough: As for `trainability`.
 
     Cost: as `trainability`.
     """
@@ -250,7 +266,7 @@ def foretold(
         if loss is None or not isinstance(targets, Tensor):
             raise Refusal("no targets and loss were given")
         how: Any = {"optimizer": optimizer, "batch_dim": batch_dim, "budget": budget}
-        estimate = trainability(model, batch, targets=targets, loss=loss, **how)
+        estimate = trainability(model, batch, targets=targets, loss=loss, **how, enough=enough)
     except Exception as error:  # noqa: BLE001 (a training step may fail in every way)
         return not_foretold(profile, in_words(error))
     reading = Reading(MODEL, FITTING, estimate, "setup")

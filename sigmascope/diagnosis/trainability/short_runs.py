@@ -1,7 +1,7 @@
 """A few steps of training on copies, and what they show."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -48,6 +48,7 @@ def probe(
     rates: Sequence[float] | None = None,
     batch_dim: int = 0,
     budget: Budget | float | None = None,
+    enough: Callable[[EarlyTraining], bool] | None = None,
 ) -> EarlyTraining:
     """Train copies of a model at four rates for five rounds each, the better ones for longer.
 
@@ -68,6 +69,8 @@ def probe(
         rates: Learning rates to try; the usual four of the optimizer if not given.
         batch_dim: Where the batch has its samples.
         budget: Seconds that it may take, kept to within a step; None for as long as it takes.
+        enough: Whether what was seen, which more rounds can only raise, decides already: then none
+            goes on for longer.
 
     Raises:
         OverBudget: As soon as it is known that not all steps will be made in time.
@@ -90,7 +93,7 @@ def probe(
     for best, rounds in ROUNDS:
         probing.go_on(best, rounds)
     seen = probing.seen()
-    if seen.reached >= UNDERWAY or not probing.alive:
+    if seen.reached >= UNDERWAY or not probing.alive or (enough is not None and enough(seen)):
         return seen
     probing.pace.steps += 2 * LONGER * probing.data.steps
     for rate in probing.hopeful():

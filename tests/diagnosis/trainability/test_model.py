@@ -192,6 +192,22 @@ def test_useless_training_sets_are_refused(fits, as_users_see_it):
         fit_trainability([{"x": 1.0}, {"x": 2.0}], fits, says="")
 
 
+@pytest.mark.parametrize("enough", [0.0, 2.0])
+def test_a_probability_that_would_do_is_a_least_one(enough):
+    g = torch.Generator().manual_seed(0)
+    x, y = torch.randn(64, 8, generator=g), torch.randint(10, (64,), generator=g)
+    model = networks.mlp(inputs=8, outputs=10, depth=2, width=2, generator=g)
+    how = {"targets": y, "loss": F.cross_entropy}
+    whole, seen = trainability(model, x, **how), []
+    least = trainability(model, x, **how, enough=lambda p: seen.append(p) or p >= enough)
+    if enough > 1:  # nothing would do
+        assert least == whole
+        return
+    assert [least.value] == seen
+    assert least.value <= whole.value < least.high == 0.995
+    assert least.how.endswith("more steps could only raise it")
+
+
 def test_another_model_may_judge(digits):
     sure = TrainabilityModel(("progress",), (0.0,), 9.0, ((0.0, 9.0),), 1, "always")
     options = {"targets": digits.targets, "loss": F.cross_entropy, "by": sure}

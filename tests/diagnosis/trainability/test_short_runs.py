@@ -65,6 +65,15 @@ def test_it_costs_what_it_says(digits, counted):
     assert [len(c.steps) for c in found.curves] == [8 * len(c.losses) for c in found.curves]
 
 
+@pytest.mark.parametrize("decides", [True, False])
+def test_none_goes_on_for_longer_where_what_was_seen_decides(digits, decides):
+    asked = []
+    found = probed(mlp(2), digits, rates=(1e-5, 3e-5, 1e-4, 2e-4), enough=lambda seen: (
+        asked.append(seen) or decides))  # fmt: skip
+    assert sum(len(c.losses) for c in found.curves) == PASSES + (0 if decides else 2 * LONGER)
+    assert [sum(len(c.losses) for c in seen.curves) for seen in asked] == [PASSES]
+
+
 def test_samples_that_belong_together_take_whole_steps(digits, counted):
     model, sizes = counted
     total = lambda out, y: F.cross_entropy(out, y, reduction="sum")
