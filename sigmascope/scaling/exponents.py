@@ -42,6 +42,7 @@ class ScalingLaw:
         nearest: The likeliest multiple of a half.
         fits: Whether a power of width with these corrections goes through the readings.
         noise: Of the logarithm of one reading.
+        seeds: Readings of each width, at least.
     """
 
     exponent: Estimate
@@ -51,6 +52,7 @@ class ScalingLaw:
     nearest: float
     fits: bool
     noise: float
+    seeds: int
 
     def is_sure(self, side: Side, level: float = 0.9) -> bool:
         """Whether the exponent is on one side, with at least this share of certainty."""
@@ -102,4 +104,5 @@ def power_law(readings: Mapping[int, Sequence[float]]) -> ScalingLaw | None:
         float(HALVES[share.argmax()]),
         len(widths) < 3 or tail > UNLIKELY,
         noise,
+        int(counts.min()),
     )

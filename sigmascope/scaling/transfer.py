@@ -407,7 +407,7 @@ class _Bench:
         several: Sequence[Optimizer] | None = None
         if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module):
             model, by = made
-            if isinstance(by, Sequence) and all(isinstance(o, Optimizer) for o in by):
+            if isinstance(by, Sequence) and by and all(isinstance(o, Optimizer) for o in by):
                 several, made = by, model
             elif isinstance(by, Optimizer):
                 made = Program(model, plan["data"], plan["loss"], by, batch_size=plan["batch_size"])
@@ -611,6 +611,8 @@ def _verdict(
 def _would_tell(law: ScalingLaw) -> str:
     """How many more seeds would narrow the interval enough, if noise is what makes it wide."""
     reach = (law.exponent.high - law.exponent.low) / 2
+    if law.seeds < 2:
+        return "more seeds than one would tell"
     if law.noise < 0.02:
         return "larger widths would tell"
     times = math.ceil((reach / 0.2) ** 2)

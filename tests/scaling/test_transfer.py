@@ -310,6 +310,7 @@ def test_progress_is_told(data):
         (lambda: Net(32), (32, 64), "width"),
         (lambda n: 1 // 0, (32, 64), "ZeroDivisionError"),
         (lambda n: "model", (32, 64), "program"),
+        (lambda n: (Net(n), []), (32, 64), "tensor"),
         (lambda n: Net(n).requires_grad_(False), (32, 64), "train"),
     ],
 )
@@ -332,6 +333,12 @@ def test_small_widths_and_few_of_them_tell_nothing_false(data):
     assert {w.verdict for w in found.weights} == {"cannot be told"}
     assert not found.obstacles
     assert all("would tell" in why for why in found.skipped.values())
+
+
+def test_one_seed_tells_little_and_says_what_would_tell_more(data):
+    found = widths(standard, WIDTHS, data, lr=1e-3, **{**HOW, "seeds": 1})
+    assert found.skipped
+    assert all("more seeds than one" in why for why in found.skipped.values())
 
 
 def test_one_run_that_breaks_is_no_verdict_and_no_refusal(data):
