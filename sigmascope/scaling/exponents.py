@@ -27,6 +27,7 @@ ROOT, INVERSE = 0.3, 0.5  # spread of what finite width does there, in logarithm
 HALVES = np.arange(-6, 7) / 2  # exponents that theory knows
 LEAST = 1e-3  # noise of a logarithm, below which it is rounding
 LEVEL = 0.95
+SURE, ACCUSES = 0.9, 0.95  # certainty of a side: that nothing is wrong, and that something is
 UNLIKELY = 0.01  # of the rest of a fit, where it is no power of width
 
 
@@ -54,9 +55,9 @@ class ScalingLaw:
     noise: float
     seeds: int
 
-    def is_sure(self, side: Side, level: float = 0.9) -> bool:
-        """Whether the exponent is on one side, with at least this share of certainty."""
-        return float(getattr(self, side)) >= level
+    def is_sure(self, side: Side) -> bool:
+        """Whether the exponent is on one side: with 90 % for 0, and 95 % for what accuses."""
+        return float(getattr(self, side)) >= (SURE if side == "stays" else ACCUSES)
 
 
 def power_law(readings: Mapping[int, Sequence[float]]) -> ScalingLaw | None:

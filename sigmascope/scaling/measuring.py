@@ -23,11 +23,12 @@ from torch.overrides import TorchFunctionMode
 from sigmascope.diagnosis.programs.optimizers import Recipe
 from sigmascope.diagnosis.training.runs import TrainingRun, TrainingSamples, started
 from sigmascope.linalg import frobenius_norm, spectral_norm
-from sigmascope.models.layers import called
+from sigmascope.models.layers import called, rounding
 from sigmascope.models.samples import Batch, as_tensor
 from sigmascope.models.state import still
 
 OUTPUT = "(output)"
+ROUNDINGS = 1  # of what a layer writes, by which it may differ where nothing was changed
 SCORES = "(scores of attention {})"
 
 
@@ -283,6 +284,8 @@ def _read_change(
         effect = rms(run({}, then) - run({name[len(prefix) :]: before[name]}, then))
     except Exception:  # noqa: BLE001 (a layer may take no other weight)
         return
+    if effect <= rounding(then.output.dtype, ROUNDINGS) * rms(then.output):
+        return  # as of a bias whose sum a normaliser takes away
     read, reads = then.read, now.read
     moved = carried = 0.0
     if change.ndim > 1 and read is not None and reads is not None and read.is_floating_point():

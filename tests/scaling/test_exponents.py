@@ -52,7 +52,7 @@ def test_a_false_exponent_is_excluded():
     law = power_law(readings(0.5, np.random.default_rng(1), noise=0.02))
     assert not law.exponent.low <= 0 <= law.exponent.high
     assert not law.exponent.low <= 1 <= law.exponent.high
-    assert not law.is_sure("stays", 0.01)
+    assert law.stays < 0.01
 
 
 def test_fewer_widths_smaller_ones_and_more_noise_tell_less():

@@ -292,6 +292,18 @@ def test_layers_of_every_make_are_read_or_it_is_said(data, make, kinds, untold):
     assert not untold & {o.name for o in found.obstacles}
 
 
+def test_what_moves_by_rounding_alone_is_not_told(data):
+    """A bias before a normaliser, whose gradient is what rounding leaves of zero."""
+    make = lambda n: nn.Sequential(
+        nn.Linear(16, n), nn.BatchNorm1d(n), nn.ReLU(), nn.Linear(n, n), nn.BatchNorm1d(n),
+        nn.ReLU(), nn.Linear(n, 5),
+    )  # fmt: skip
+    found = widths(make, (16, 32, 64), data, optimizer="sgd", lr=0.1, **HOW)
+    verdicts = {w.name: w.verdict for w in found.weights}
+    assert {verdicts["0.bias"], verdicts["3.bias"]} == {"cannot be told"}
+    assert not {"0.bias", "3.bias"} & {o.name for o in found.obstacles}
+
+
 def test_progress_is_told(data):
     told = []
     widths(standard, (16, 32), data, progress=lambda *step: told.append(step), **HOW)
