@@ -46,6 +46,7 @@ SAMPLES = 128
 EFFECT, CARRIED, FORWARD, GAIN = "effect", "carried", "forward", "gain"
 PER_GRADIENT, GRADIENT, CHANGED = "step per gradient", "gradient", "changed"
 STEEP = 0.5  # a degree above which an optimizer is taken to move by the gradient's size
+LIKELY = 0.5  # certainty that what a layer reads is of one size, without which it is not accused
 ROUNDS = 3  # of a cure that is measured again
 BLUR = 0.1  # by which the degree grows with width where a constant beside the gradient matters
 OWNERLESS = (
@@ -555,7 +556,14 @@ def _judged(
     more = ("norm of weight", "stable rank of weight", "norm of change", "stable rank of change")
     laws = _laws(
         by,
-        (*read, "written", "read", "initial entry", *more[:2], *(f"{m}{EARLY}" for m in more[2:])),
+        (
+            *read,
+            "written",
+            "read",
+            "initial entry",
+            *more[:2],
+            *(f"{m}{EARLY}" for m in more[2:]),
+        ),
     )
     # queries meet keys by chance at first: their gradients, and what scores change by, are smaller
     # by a root of the width than once values have learned
@@ -702,6 +710,9 @@ def _rate_off(row: WeightScaling) -> float | None:
     """By which power of width a learning rate is off; None where it is in order, or a victim."""
     if row.degree is None:  # an optimizer that looks for its steps itself
         return None
+    read = row.laws.get("read")
+    if read is not None and row.kind in ("hidden", "output") and read.stays < LIKELY:
+        return None  # what it reads is another thing at each width, as where biases outweigh
     gain = row.laws.get(GAIN)
     sure = gain is not None and (gain.is_sure("grows") or gain.is_sure("falls"))
     if not row.degree > STEEP:
