@@ -100,7 +100,7 @@ def test_python_that_is_shown_runs(page, capsys, tmp_path, monkeypatch):
         "rank-collapse|chain-participation-ratio holds|worst layer|unexplained|inner dimension"
         "|lower rank"
         "|probability|energy-of-rank|alarms in force|double-softmax"
-        "|1 matrix, 2048 parameters|trained .* networks|gradients-not-zeroed"
+        "|1 matrix, 2048 parameters|trained .* networks|gradients-not-zeroed|what is tuned"
     )
     assert re.search(told, capsys.readouterr().out)
 

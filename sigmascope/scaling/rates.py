@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scipy.stats import t as student
 
-from sigmascope.core.records import Estimate
+from sigmascope.core.records import ByValue, Estimate
 
 FACTORS = tuple(2.0**k for k in range(-4, 5))  # of the rate that is given
 STEP = (
@@ -16,8 +16,8 @@ LEVEL = 0.95
 STAYS = 2.0  # a factor within which a best rate is the same for all that is done with it
 
 
-@dataclass(frozen=True, slots=True)
-class BestRate:
+@dataclass(frozen=True, slots=True, eq=False)
+class BestRate(ByValue):
     """The learning rate at which training came farthest.
 
     Attributes:

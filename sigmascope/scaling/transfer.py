@@ -26,7 +26,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from sigmascope.core.guard import Refusal, door, random_states
-from sigmascope.core.records import Shown
+from sigmascope.core.records import ByValue, Shown
 from sigmascope.diagnosis.diagnoses import data_of
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.opened import opened
@@ -55,8 +55,8 @@ OWNERLESS = (
 INITIAL, RATE, EPSILON, ATTENTION = "initial scale", "rate", "epsilon", "attention scale"
 
 
-@dataclass(frozen=True, slots=True)
-class WeightScaling:
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightScaling(ByValue):
     """How one weight, or the scores of one attention, behave as width grows.
 
     Attributes:
@@ -109,7 +109,7 @@ class Obstacle:
     cure: str
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Widths(Shown):
     """What scales with width as it should, and what does not.
 

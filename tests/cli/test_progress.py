@@ -152,7 +152,7 @@ def program():
     y = (x[:, 0] > 0).long()
     net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2), nn.Softmax(1))
     return {"model": net, "data": (x, y), "loss": "cross_entropy", "optimizer": "adam", "lr": 1e-3,
-            "batch_size": 32, "epochs": 20}
+            "batch_size": 32, "epochs": 200}
 """
 
 

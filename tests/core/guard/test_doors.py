@@ -171,6 +171,7 @@ MADE = {  # for arguments that must be there
     "run_path": "x",
     "to": "csv",
     "width": 3,
+    "make": LAYER,
     "depth": 3,
     "result": None,
 }
