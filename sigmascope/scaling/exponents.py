@@ -26,7 +26,7 @@ USUAL = 64  # the width at which the corrections below are usual
 ROOT, INVERSE = 0.3, 0.5  # spread of what finite width does there, in logarithms
 HALVES = np.arange(-6, 7) / 2  # exponents that theory knows
 LEAST = 1e-3  # noise of a logarithm, below which it is rounding
-LEVEL = 0.95
+LEVEL = 0.95  # of intervals
 SURE, ACCUSES = 0.9, 0.95  # certainty of a side: that nothing is wrong, and that something is
 UNLIKELY = 0.01  # of the rest of a fit, where it is no power of width
 

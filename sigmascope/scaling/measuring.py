@@ -41,7 +41,6 @@ class WeightReadings:
         features: How many numbers its layer reads at a place, and writes; the same for a vector.
         values: Readings by name; what could not be had is absent.
         owner: The layer that was called.
-        calls: How often.
         is_last: Whether its layer writes the output, or a multiple of it.
         asks: Whether its layer writes queries or keys of attention, and nothing else.
     """
@@ -50,7 +49,6 @@ class WeightReadings:
     features: tuple[int, int] = (1, 1)
     values: dict[str, float] = field(default_factory=dict)
     owner: str = ""
-    calls: int = 1
     is_last: bool = False
     asks: bool = False
 
@@ -79,7 +77,6 @@ class _Seen:
     args: tuple[Any, ...]
     named: dict[str, Any]
     output: Tensor
-    count: int = 1
 
     @property
     def read(self) -> Tensor | None:
@@ -118,9 +115,8 @@ def _watched(model: nn.Module, owners: Mapping[str, nn.Module]) -> Iterator[dict
 
     def listen(name: str, module: nn.Module) -> None:
         def note(_: nn.Module, args: Any, named: Any, output: Any) -> None:
-            before = seen[name].count if name in seen else 0
             with suppress(Exception):  # a module may write what holds no tensor
-                seen[name] = _Seen(args, dict(named), as_tensor(output)[0].detach(), before + 1)
+                seen[name] = _Seen(args, dict(named), as_tensor(output)[0].detach())
 
         handles.append(module.register_forward_hook(note, with_kwargs=True))
 
@@ -197,7 +193,7 @@ def read_run(
             unread[name] = "no call of its layer was seen"
             continue
         call = seen0[place]
-        one = WeightReadings(tuple(p.shape), owner=place, calls=call.count)
+        one = WeightReadings(tuple(p.shape), owner=place)
         one.features = _features(modules[place], p, call)
         one.is_last = call.output.numel() == out0.numel() and _parallel(call.output, out0)
         one.asks = call.output.untyped_storage().data_ptr() in asked
@@ -218,7 +214,7 @@ def read_run(
         if not run.finite or run.steps < step:
             break
         if step == 1:
-            _degrees(run, model, found)
+            _degrees(run, model, before, found)
         if step in (1, 2, steps):
             _read_step(copy, batch, owners, before, found, (seen0, out0, scores0), step, steps)
     losses = [*run.losses]
@@ -308,32 +304,31 @@ def _read_change(
 EARLY, LATE = " at first", " at last"
 
 
-def _degrees(run: TrainingRun, model: nn.Module, found: Mapping[str, WeightReadings]) -> None:
+def _degrees(
+    run: TrainingRun,
+    model: nn.Module,
+    before: Mapping[str, Tensor],
+    found: Mapping[str, WeightReadings],
+) -> None:
     """By which power of the gradient each weight moves: 1 of plain SGD, 0 of Adam and signs.
 
-    Between, where a constant beside the gradient (Adam's epsilon) matters.
+    Between, where a constant beside the gradient (Adam's epsilon) matters. It is told from the
+    step that was made and one from the same weights with twice the gradient.
     """
-    moves: list[dict[str, Tensor]] = []
     own = dict(run.model.named_parameters(remove_duplicate=False))
-    for times in (1.0, 2.0):
-        twin = started(model, run.recipe, run.size)
-        with suppress(Exception):  # an optimizer may evaluate the loss itself
-            every = twin.model.named_parameters(remove_duplicate=False)
-            start = {n: p.detach().clone() for n, p in every}
-            made = twin.optimizer
-            for name, p in twin.model.named_parameters():
-                grad = own[name].grad
-                p.grad = None if grad is None else grad.detach() * times
-            made.step()
-            every = twin.model.named_parameters(remove_duplicate=False)
-            moves.append({n: p.detach() - start[n] for n, p in every})
-    if len(moves) < 2:
+    twin = started(model, run.recipe, run.size)
+    for name, p in twin.model.named_parameters():
+        grad = own[name].grad
+        p.grad = None if grad is None else 2 * grad.detach()
+    try:
+        twin.optimizer.step()
+    except Exception:  # noqa: BLE001 (an optimizer may evaluate the loss itself)
         return
-    for name, one in found.items():
-        if name in own:
-            small, large = (rms(move[name]) for move in moves)
+    for name, p in twin.model.named_parameters(remove_duplicate=False):
+        if name in found:
+            small, large = (rms(q.detach() - before[name]) for q in (own[name], p))
             if small > 0 and large > 0:
-                one.values["degree"] = math.log2(large / small)
+                found[name].values["degree"] = math.log2(large / small)
 
 
 def _features(module: nn.Module, p: Tensor, call: _Seen) -> tuple[int, int]:

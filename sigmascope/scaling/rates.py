@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from scipy.stats import t as student
 
 from sigmascope.core.records import ByValue, Estimate
+from sigmascope.scaling.exponents import LEVEL
 
 FACTORS = tuple(2.0**k for k in range(-4, 5))  # of the rate that is given
-STEP = (
-    0.25  # of a power of two: how closely a parabola through powers of two tells its lowest point
-)
-LEVEL = 0.95
+STEP = 0.25  # powers of two: how closely a parabola through three rates tells its lowest point
 STAYS = 2.0  # a factor within which a best rate is the same for all that is done with it
 
 

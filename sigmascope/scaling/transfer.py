@@ -269,7 +269,7 @@ def made_at(make: Callable[[int], Any], width: int) -> Any:
         return make(width)
     except Refusal:
         raise
-    except Exception as error:
+    except Exception as error:  # a function of the user's raises anything
         raise Refusal(
             f"`make({width})` raised {type(error).__name__}: {error}. It is called with a width, "
             "and gives a model of it."
