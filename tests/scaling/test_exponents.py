@@ -68,8 +68,12 @@ def test_fewer_widths_smaller_ones_and_more_noise_tell_less():
 
 
 def test_what_is_no_power_of_width_says_so():
-    steps = {64: 1.0, 128: 30.0, 256: 1.0, 512: 30.0}
-    assert not power_law({w: [v, v * 1.01, v * 0.99] for w, v in steps.items()}).fits
+    up_and_down = lambda by: power_law(
+        {w: [v, v * 1.02, v * 0.98] for w, v in zip(WIDTHS, (1.0, by, 1.0, by), strict=True)}
+    )
+    assert not up_and_down(30.0).fits
+    assert not up_and_down(1.6).fits
+    assert up_and_down(1.02).fits  # as far as seeds stray
 
 
 @pytest.mark.parametrize(

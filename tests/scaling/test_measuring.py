@@ -85,6 +85,28 @@ def test_the_model_and_the_random_state_are_left_as_found(task):
     assert not differences(before, fingerprint(model=model, x=task[0]))
 
 
+def test_a_multiplier_behind_the_last_layer_is_a_part_of_what_it_does(task):
+    class Scaled(nn.Module):
+        def __init__(self, by):
+            super().__init__()
+            self.body, self.by = net(), by
+
+        def forward(self, x):
+            return self.by * self.body(x)
+
+    model = Scaled(0.5)
+    found = read_run(model, recipe_of("sgd", model, 0.1), samples(*task), 1).weights
+    last = found["body.2.weight"]
+    assert last.is_last
+    assert last.values["multiplier"] == pytest.approx(0.5, rel=1e-6)
+    loss = F.cross_entropy(model(task[0]), task[1])
+    (gradient,) = torch.autograd.grad(loss, [model.body[2].weight])
+    hidden = torch.tanh(model.body[0](task[0]))
+    moved = rms(0.5 * 0.1 * hidden @ gradient.T)
+    assert last.values["effect at first"] == pytest.approx(moved, rel=1e-4)
+    assert "multiplier" not in found["body.0.weight"].values
+
+
 def test_a_weight_that_is_shared_stands_under_each_name():
     class Tied(nn.Module):
         def __init__(self):
