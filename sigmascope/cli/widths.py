@@ -1,5 +1,6 @@
 """`sigmascope widths`."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,7 +8,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from sigmascope.cli.options import LARGEST, AtLeast, Count, Loss, loss_of, seeded
-from sigmascope.cli.outputs import finish, require_targets
+from sigmascope.cli.outputs import finish, require_targets, wrote
 from sigmascope.cli.progress import STATUS, progress_bar
 
 Steps = Annotated[int, Parameter(validator=Number(gte=0, lte=LARGEST))]
@@ -19,6 +20,8 @@ def widths(
     /,
     *,
     widths: Sizes = None,
+    depths: Sizes = None,
+    field: str | None = None,
     data: str | None = None,
     samples: Count = 256,
     folder: Path | None = None,
@@ -29,18 +32,20 @@ def widths(
     weight_decay: AtLeast = None,
     batch: Count | None = None,
     steps: Count = 3,
-    seeds: Count = 3,
+    seeds: Count | None = None,
     cure: bool = False,
     transfer: Steps = 0,
+    html: Path | None = None,
     json: str | None = None,
     plot: Path | None = None,
     strict: bool = False,
 ) -> int:
     """Say whether what was tuned on a small model holds for a large one, and what is in the way.
 
-    MAKE is `file.py:make` or `package.module:make`, a function of a width that gives a model; or a
-    model and its optimizer (or a list of optimizers), or a whole program as for `diagnose`. Models
-    of each width take a few steps from several seeds. For each weight: by which power of width
+    MAKE is `file.py:make` or `package.module:make`, a function of a width (or of a depth) that
+    gives a model; or a model and its optimizer (or a list of optimizers), or a whole program as for
+    `diagnose`; or a `config.json` of Transformers, with `--field`. Models of each width take a few
+    steps from several seeds. For each weight: by which power of width
     what its change does grows or fades, a verdict, who is to blame, and a cure as lines to paste.
 
     Examples:
@@ -50,9 +55,15 @@ def widths(
         # a cure, tried on copies, and all of it as JSON
         sigmascope widths net.py:build --data set.npz --cure --json widths.json
 
+        # the same with depth, of a configuration of Transformers
+        sigmascope widths gpt/config.json --field n_layer --depths 2 4 8 16
+
     Args:
         make: What makes a model of a width.
         widths: Two or more; 64, 128, 256 and 512 if not given. A factor of 8 tells most.
+        depths: Two or more, in the place of widths.
+        field: What the width (or depth) of a configuration is called; others after a comma grow in
+            proportion.
         data: As for `profile`; guessed from the first layer where it can be. Not where MAKE gives a
             program with its own.
         samples: How many samples of the data to take.
@@ -64,11 +75,12 @@ def widths(
         weight_decay: Its weight decay.
         batch: Samples in a step; 32 if nobody says.
         steps: Of training each model.
-        seeds: Of initial weights, for each width.
+        seeds: Of initial weights, for each width; 3 if not given, 6 with depths.
         cure: Change initial weights and rates of copies by the powers that were found, and measure
             again.
         transfer: Try nine rates for so many steps each at the smallest and the largest width, and
             say whether the best one stays.
+        html: Write a page here.
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
         plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
         strict: End with exit code 1 if something stands in the way.
@@ -78,28 +90,32 @@ def widths(
     from sigmascope import scaling, sources
     from sigmascope.core import guard
     from sigmascope.sources import callables
+    from sigmascope.sources.huggingface import open_config
 
-    require_targets(json=json, plot=plot, inputs=(data,))
-    if not callables.is_callable_spec(make):
+    require_targets(html=html, json=json, plot=plot, inputs=(data,))
+    config = Path(make)
+    is_config = config.name == "config.json" or (config / "config.json").is_file()
+    if not is_config and not callables.is_callable_spec(make):
         raise guard.Refusal(
             f"`{make}` must be `file.py:make` or `package.module:make`: a function of a width that "
-            "gives a model, for sigmascope cannot make yours wider."
+            "gives a model, for sigmascope cannot make yours wider; or a `config.json` of "
+            "Transformers, with `--field` for what its width is called."
         )
     STATUS(f"opening {make}", 0, 0)
     own = {"momentum": momentum, "weight_decay": weight_decay}
     options: dict[str, Any] = {k: v for k, v in own.items() if v is not None}
-    sizes = widths or scaling.WIDTHS
-    with callables.named(make) as function, progress_bar() as progress:
-        if not callable(function):
-            raise guard.Refusal(f"`{make}` must be a function of a width. Name one.")
+    named = {"depths": depths, "field": field.split(",") if field else None}
+    source = nullcontext(open_config(config)) if is_config else callables.named(make)
+    with source as function, progress_bar() as progress:
+        family = scaling.family_of(function, widths=widths, **named)
         found = None
         if data is not None:
             found = sources.open_data(data, samples=samples, folder=folder, generator=seeded(0))
-        elif isinstance(first := scaling.made_at(function, min(sizes)), nn.Module):
+        elif isinstance(first := family.at(family.sizes[0]), nn.Module):
             found = sources.default_data(first, samples=samples)  # as for `profile`
         result = scaling.widths(
             function,
-            sizes,
+            widths,
             found,
             loss=None if loss is None else loss_of(loss),
             optimizer=optimizer,
@@ -110,6 +126,9 @@ def widths(
             cure=cure,
             transfer=transfer,
             progress=progress,
+            **named,
             **options,
         )
+    if html is not None:
+        wrote(scaling.widths_page(result, html))
     return finish(result, json=json, plot=plot, failed=strict and bool(result.obstacles))

@@ -897,6 +897,7 @@ def duplicate(model: nn.Module) -> nn.Module:
         try:
             _bind_again(functions, memo)
             twin = copy.deepcopy(model, memo)
+            _mark_again(model, memo)
         except Exception as error:  # a class may refuse to be copied in any way
             raise Refusal(_explained(found, memo, error)) from error
         theirs = {id(m) for m in model.modules()} | {id(t) for t in _held(model)}
@@ -908,6 +909,16 @@ def duplicate(model: nn.Module) -> nn.Module:
                 "make another one, or take it out of the class."
             )
         return twin
+
+
+def _mark_again(model: nn.Module, memo: dict[int, Any]) -> None:
+    """What a library notes on parameters, as `mup` their widths: torch copies nothing of it."""
+    for p in model.parameters():
+        twin = memo.get(id(p))
+        if type(p) is nn.Parameter and type(twin) is nn.Parameter:
+            for key, value in vars(p).items():
+                if key not in vars(twin):
+                    setattr(twin, key, copy.deepcopy(value, memo))
 
 
 def _held(model: nn.Module) -> Iterator[Tensor]:

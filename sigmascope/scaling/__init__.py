@@ -1,18 +1,23 @@
-"""Whether training stays the same as a model grows wider."""
+"""Whether training stays the same as a model grows wider, or deeper."""
 
 from sigmascope.scaling.exponents import ScalingLaw, power_law
+from sigmascope.scaling.page import widths_page
 from sigmascope.scaling.rates import BestRate, moved
-from sigmascope.scaling.transfer import WIDTHS, Obstacle, WeightScaling, Widths, made_at, widths
+from sigmascope.scaling.results import Obstacle, Roles, WeightScaling, Widths
+from sigmascope.scaling.transfer import WIDTHS, Family, family_of, widths
 
 __all__ = [
     "WIDTHS",
     "BestRate",
+    "Family",
     "Obstacle",
+    "Roles",
     "ScalingLaw",
     "WeightScaling",
     "Widths",
-    "made_at",
+    "family_of",
     "moved",
     "power_law",
     "widths",
+    "widths_page",
 ]

@@ -59,12 +59,31 @@ class ScalingLaw:
         """Whether the exponent is on one side: with 90 % for 0, and 95 % for what accuses."""
         return float(getattr(self, side)) >= (SURE if side == "stays" else ACCUSES)
 
+    def would_tell(self, axis: str) -> str:
+        """How many more seeds would narrow the interval enough, if noise is what makes it wide."""
+        reach = (self.exponent.high - self.exponent.low) / 2
+        if self.seeds < 2:
+            return "more seeds than one would tell"
+        times = math.ceil((reach / 0.2) ** 2)
+        if self.noise < 0.02 or not 1 < times <= 16:
+            return f"larger {axis}s would tell"
+        return f"{times} times the seeds would tell"
 
-def power_law(readings: Mapping[int, Sequence[float]]) -> ScalingLaw | None:
+
+def power_law(
+    readings: Mapping[int, Sequence[float]],
+    *,
+    usual: int = USUAL,
+    root: float = ROOT,
+    paired: bool = False,
+) -> ScalingLaw | None:
     """The exponent of width.
 
     Args:
         readings: Positive numbers of every width, one a seed.
+        usual: The width at which what finite width does is as large as usual.
+        root: Of its part that falls with a root.
+        paired: Whether readings of one place share what a seed drew, which then cancels.
 
     Returns:
         None where there are fewer than two widths, or a reading is zero or not finite.
@@ -76,13 +95,17 @@ def power_law(readings: Mapping[int, Sequence[float]]) -> ScalingLaw | None:
     counts = np.array([len(some) for some in logs])
     means = np.array([some.mean() for some in logs])
     free = int(counts.sum() - len(widths))
-    spread = sum(float(((some - some.mean()) ** 2).sum()) for some in logs)
+    rests = [some - some.mean() for some in logs]
+    if paired and len(set(counts)) == 1 and counts[0] > 1:
+        free -= int(counts[0]) - 1
+        rests = np.stack(rests) - np.mean(rests, 0)
+    spread = sum(float((rest**2).sum()) for rest in rests)
     # with one seed a width nothing is known of the noise: a tenth is taken, which is much
     noise = max(math.sqrt(spread / free) if free else 0.1, LEAST)
     ratio = np.array(widths) / widths[0]
-    small = USUAL / widths[0]
+    small = usual / widths[0]
     shapes = np.stack([ratio**-0.5 - 1, ratio**-1.0 - 1], 1)
-    shapes = shapes * [ROOT * max(small, 1) ** 0.5, INVERSE * max(small, 1)]
+    shapes = shapes * [root * max(small, 1) ** 0.5, INVERSE * max(small, 1)]
     weight = np.linalg.inv(np.diag(noise**2 / counts) + shapes @ shapes.T)
     both = np.stack([np.ones(len(widths)), np.log(ratio)], 1)
     spreads = np.linalg.inv(both.T @ weight @ both)

@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn import functional as F
 from torch.nn.modules.conv import _ConvNd
 from torch.overrides import TorchFunctionMode
@@ -71,7 +70,7 @@ class RunReadings:
 
 
 @dataclass(slots=True)
-class _Seen:
+class Seen:
     """One call of a layer."""
 
     args: tuple[Any, ...]
@@ -108,15 +107,15 @@ class _Scores(TorchFunctionMode):
 
 
 @contextmanager
-def _watched(model: nn.Module, owners: Mapping[str, nn.Module]) -> Iterator[dict[str, _Seen]]:
+def watched(owners: Mapping[str, nn.Module]) -> Iterator[dict[str, Seen]]:
     """The last call of every owner of a weight, by its name."""
-    seen: dict[str, _Seen] = {}
+    seen: dict[str, Seen] = {}
     handles: list[Any] = []
 
     def listen(name: str, module: nn.Module) -> None:
         def note(_: nn.Module, args: Any, named: Any, output: Any) -> None:
             with suppress(Exception):  # a module may write what holds no tensor
-                seen[name] = _Seen(args, dict(named), as_tensor(output)[0].detach())
+                seen[name] = Seen(args, dict(named), as_tensor(output)[0].detach())
 
         handles.append(module.register_forward_hook(note, with_kwargs=True))
 
@@ -131,12 +130,27 @@ def _watched(model: nn.Module, owners: Mapping[str, nn.Module]) -> Iterator[dict
 
 def _looked(
     model: nn.Module, batch: Batch, owners: Mapping[str, nn.Module]
-) -> tuple[dict[str, _Seen], Tensor, list[tuple[Tensor, frozenset[int]]]]:
+) -> tuple[dict[str, Seen], Tensor, list[tuple[Tensor, frozenset[int]]]]:
     """One run without dropout: what layers read and wrote, the output, scores of attention."""
     scores = _Scores()
-    with still(model), torch.no_grad(), _watched(model, owners) as seen, scores:
+    with still(model), torch.no_grad(), watched(owners) as seen, scores:
         output = as_tensor(called(model, batch))[0]
     return seen, output.detach(), scores.found
+
+
+@contextmanager
+def holding(module: nn.Module, values: Mapping[str, Tensor]) -> Iterator[None]:
+    """With other numbers in some of its weights, which stay the objects that they are."""
+    # parameters and no tensors in their place: a layer may read what a library notes on them
+    own = dict(module.named_parameters(remove_duplicate=False))
+    kept = {name: own[name].data for name in values}
+    try:
+        for name, value in values.items():
+            own[name].data = value
+        yield
+    finally:
+        for name, value in kept.items():
+            own[name].data = value
 
 
 def rms(t: Tensor) -> float:
@@ -195,7 +209,7 @@ def read_run(
         call = seen0[place]
         one = WeightReadings(tuple(p.shape), owner=place)
         one.features = _features(modules[place], p, call)
-        one.is_last = call.output.numel() == out0.numel() and _parallel(call.output, out0)
+        one.is_last = parallel(call.output, out0)
         one.asks = call.output.untyped_storage().data_ptr() in asked
         v = one.values
         v["initial entry"] = rms(p)
@@ -214,7 +228,7 @@ def read_run(
         if not run.finite or run.steps < step:
             break
         if step == 1:
-            _degrees(run, model, before, found)
+            read_degrees(run, model, before, found)
         if step in (1, 2, steps):
             _read_step(copy, batch, owners, before, found, (seen0, out0, scores0), step, steps)
     losses = [*run.losses]
@@ -228,7 +242,7 @@ def _read_step(
     owners: Mapping[str, nn.Module],
     before: Mapping[str, Tensor],
     found: dict[str, WeightReadings],
-    start: tuple[Mapping[str, _Seen], Tensor, Sequence[tuple[Tensor, frozenset[int]]]],
+    start: tuple[Mapping[str, Seen], Tensor, Sequence[tuple[Tensor, frozenset[int]]]],
     step: int,
     steps: int,
 ) -> None:
@@ -266,7 +280,7 @@ def _read_change(
     one: WeightReadings,
     module: nn.Module,
     before: Mapping[str, Tensor],
-    calls: tuple[_Seen, _Seen],
+    calls: tuple[Seen, Seen],
     change: Tensor,
     ends: Sequence[str],
 ) -> None:
@@ -274,7 +288,11 @@ def _read_change(
     v, (then, now) = one.values, calls
     prefix = f"{one.owner}." if one.owner else ""
     initial = {n[len(prefix) :]: p for n, p in before.items() if n.startswith(prefix)}
-    run = lambda own, call: as_tensor(functional_call(module, own, call.args, call.named))[0]
+
+    def run(values: Mapping[str, Tensor], call: Seen) -> Tensor:
+        with holding(module, values):
+            return as_tensor(module(*call.args, **call.named))[0]
+
     try:
         # on what it read at first: what earlier layers have done since is theirs
         effect = rms(run({}, then) - run({name[len(prefix) :]: before[name]}, then))
@@ -304,7 +322,7 @@ def _read_change(
 EARLY, LATE = " at first", " at last"
 
 
-def _degrees(
+def read_degrees(
     run: TrainingRun,
     model: nn.Module,
     before: Mapping[str, Tensor],
@@ -331,7 +349,7 @@ def _degrees(
                 found[name].values["degree"] = math.log2(large / small)
 
 
-def _features(module: nn.Module, p: Tensor, call: _Seen) -> tuple[int, int]:
+def _features(module: nn.Module, p: Tensor, call: Seen) -> tuple[int, int]:
     """How many numbers a weight sums over for each that it writes, and how many it writes."""
     if p.ndim < 2:
         return 1, p.numel()
@@ -356,13 +374,15 @@ def _norms(values: dict[str, float], what: str, matrix: Tensor, end: str = "") -
         values[f"stable rank of {what}{end}"] = (size / top) ** 2
 
 
-def _size_read(call: _Seen) -> float:
+def _size_read(call: Seen) -> float:
     read = call.read
     return 1.0 if read is None or not read.is_floating_point() else rms(read)
 
 
-def _parallel(one: Tensor, other: Tensor) -> bool:
+def parallel(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors are multiples of one another."""
+    if one.numel() != other.numel():
+        return False
     a, b = one.flatten().double(), other.flatten().double()
     size = float(a.norm() * b.norm())
     return size > 0 and abs(float(a @ b)) > (1 - 1e-6) * size

@@ -11,7 +11,7 @@ from sigmascope.report.figures import COLOURS as PALETTE, ROWS, Sheet, drawn, re
 from sigmascope.report.results import Screen, columns, form, grid, parts, section, shortlist, some
 from sigmascope.scaling.exponents import ScalingLaw
 from sigmascope.scaling.rates import STAYS, moved
-from sigmascope.scaling.transfer import CARRIED, CHANGED, EFFECT, WeightScaling, Widths
+from sigmascope.scaling.results import CARRIED, Obstacle, WeightScaling, Widths
 
 NAME, MOST = 34, 24  # columns of a name; weights that are listed
 FAR = 3.0  # exponents that a figure shows
@@ -23,10 +23,6 @@ TONES = {
     "cannot be told": PALETTE[7],
 }
 COLOURS = {"maximal": "green", "lazy": "yellow", "cannot be told": "dim"}
-
-
-def _law(row: WeightScaling) -> ScalingLaw | None:
-    return row.laws.get(CHANGED if row.kind == "product" else EFFECT)
 
 
 def _interval(law: ScalingLaw | None) -> str:
@@ -43,16 +39,33 @@ def _counted(weights: Sequence[WeightScaling]) -> str:
     return ", ".join(f"{count} {verdict}" for count, verdict in counts if count)
 
 
+def alike(obstacles: Sequence[Obstacle]) -> list[tuple[str, str, Obstacle]]:
+    """What is said and what to do, once for all that it is true of; with the first of them."""
+    groups: dict[tuple[str, str, str], list[Obstacle]] = {}
+    for one in obstacles:
+        says = one.says.removeprefix(f"{one.name}: ")
+        groups.setdefault((one.cause, says, one.cure), []).append(one)
+    found = []
+    for (_, says, cure), many in groups.items():
+        names = ", ".join(one.name for one in many)
+        found.append((f"{names}: {says}" if len(many) > 1 else many[0].says, cure, many[0]))
+    return found
+
+
 @parts.register
 def _widths(found: Widths, screen: Screen) -> Iterator[Part]:
     first, last = found.widths[0], found.widths[-1]
-    yield Text(f"Whether what is tuned at width {first} holds at width {last}", "bold")
+    axis = found.axis
+    yield Text(f"Whether what is tuned at {axis} {first} holds at {axis} {last}", "bold")
     seeds = f"{found.seeds} seed{'s' * (found.seeds > 1)}"
     steps = f"{found.steps} step{'s' * (found.steps > 1)} of {printable(found.optimizer)}"
-    said = f"{len(found.widths)} widths, {seeds}, {steps}: {_counted(found.weights)}."
+    said = f"{len(found.widths)} {axis}s, {seeds}, {steps}: {_counted(found.weights)}."
     yield Text(said, "dim")
+    for line in found.uses:
+        yield Text(f"{printable(line)}.", "dim")
     yield ""
-    titles = ("weight", "", "its change does", "it carries", "verdict")
+    carries = ("it carries",) if axis == "width" else ()
+    titles = ("weight", "", "its change does", *carries, "verdict")
     table = grid(*titles)
     odd = [w for w in found.weights if w.verdict != "maximal"]
     rows = odd + [w for w in found.weights if w.verdict == "maximal"]
@@ -62,22 +75,28 @@ def _widths(found: Widths, screen: Screen) -> Iterator[Part]:
         table.add_row(
             Text(shortened(printable(row.name), NAME)),
             row.kind,
-            _interval(_law(row)),
-            _interval(row.laws.get(CARRIED)),
+            _interval(row.law),
+            *(_interval(row.laws.get(CARRIED)) for _ in carries),
             Text(row.verdict, COLOURS.get(row.verdict, "red")),
         )
     yield table
     if more:
         yield Text(more, "dim")
     yield Text(
-        "Powers of width, 0 where it is the same at every width, with 95 % intervals.", "dim"
+        f"Powers of {axis}, 0 where it is the same at every {axis}, with 95 % intervals.", "dim"
     )
+    if found.beside:
+        yield ""
+        sides = grid("", *map(str, found.widths), right=tuple(map(str, found.widths)))
+        for name, numbers in found.beside.items():
+            sides.add_row(name, *(f"{number:.3g}" for number in numbers))
+        yield sides
     if found.obstacles:
         inside: list[Part] = []
-        some_of, rest = shortlist(found.obstacles, 8, screen)
-        for place, obstacle in enumerate(some_of, start=1):
-            inside.append(Text.assemble((f"{place:>2}  ", "dim"), printable(obstacle.says) + "."))
-            inside.append(Text(f"    {obstacle.cure}", "dim"))
+        some_of, rest = shortlist(alike(found.obstacles), 8, screen)
+        for place, (says, cure, _) in enumerate(some_of, start=1):
+            inside.append(Text.assemble((f"{place:>2}  ", "dim"), printable(says) + "."))
+            inside.append(Text(f"    {cure}", "dim"))
         if rest:
             inside.append(Text(rest, "dim"))
         yield from section("In the way of a transfer", *inside)
@@ -85,7 +104,7 @@ def _widths(found: Widths, screen: Screen) -> Iterator[Part]:
         yield ""
         yield Text("Nothing stands in the way: what is tuned on the small model should hold.")
     if found.code:
-        yield from section(f"The cure, with r = width / {first}", Code(found.code))
+        yield from section(f"The cure, with r = {axis} / {first}", Code(found.code))
     if found.after:
         left = [w for w in found.after if w.verdict not in ("maximal", "cannot be told")]
         words = [f"{w.name} is {w.verdict}: {w.why}" for w in left[:4]]
@@ -95,15 +114,17 @@ def _widths(found: Widths, screen: Screen) -> Iterator[Part]:
             *(Text(f"{printable(word)}.") for word in words),
         )
     if found.best:
-        yield from section("The best learning rate", *_rates(found))
+        yield from section(
+            "The best learning rate", *(Text(line, colour) for line, colour in _rates(found))
+        )
     if found.skipped:
         told = [f"{printable(name)}: {why}." for name, why in found.skipped.items()]
         some_told, rest = shortlist(told, 6, screen)
         yield from section("Not told", *(Text(line, "dim") for line in (*some_told, rest) if line))
 
 
-def _rates(found: Widths) -> Iterator[Text]:
-    """At both ends, and whether it stays."""
+def _rates(found: Widths) -> Iterator[tuple[str, str]]:
+    """At both ends, and whether it stays; with the colour of it."""
     for said, pair in (("as it is", found.best), ("with the cure", found.best_after)):
         if not pair:
             continue
@@ -112,28 +133,35 @@ def _rates(found: Widths) -> Iterator[Text]:
         by = moved(small, large)
         if by.low >= 1 / STAYS and by.high <= STAYS:
             told, colour = "it stays within a factor 2", "green"
-        elif by.low > 1 or by.high < 1:
+        elif (by.low > 1 or by.high < 1) and not 1 / STAYS <= by.value <= STAYS:
             told, colour = (
                 f"it moves, by a factor {by.value:.2g} [{by.low:.2g}, {by.high:.2g}]",
                 "red",
             )
         else:
             told = (
-                f"whether it moves (by {by.value:.2g}, [{by.low:.2g}, {by.high:.2g}]) is not told"
+                f"whether it stays within a factor 2 (it moves by {by.value:.2g} "
+                f"[{by.low:.2g}, {by.high:.2g}]) is not told"
             )
             told, colour = f"{told}: more seeds would tell", "dim"
-        where = f"{at(small)} of yours at width {small.width}, {at(large)} at {large.width}"
-        yield Text(f"{said}: {where}; {told}.", colour)
+        where = f"{at(small)} of yours at {found.axis} {small.width}, {at(large)} at {large.width}"
+        yield f"{said}: {where}; {told}.", colour
+
+
+def rates_in_words(found: Widths) -> list[str]:
+    """Where the best learning rate lies at both ends, and whether it stays."""
+    return [line for line, _ in _rates(found)]
 
 
 @form.register
 def _widths_form(found: Widths) -> dict[str, Any]:
     names = ("widths", "seeds", "steps", "optimizer", "weights", "obstacles", "output", "skipped")
-    names += ("after", "left", "best", "best_after")
+    names += ("after", "left", "best", "best_after", "axis", "uses")
     losses = {str(width): list(pair) for width, pair in found.losses.items()}
     cure = {"initial": dict(found.initial), "rates": dict(found.rates)}
     code = found.code.splitlines()
-    whole = {**some(found, *names), "losses": losses, "cure": cure, "code": code}
+    beside = {name: list(numbers) for name, numbers in found.beside.items()}
+    whole = {**some(found, *names), "beside": beside, "losses": losses, "cure": cure, "code": code}
     return {"schema": "sigmascope/widths/1", **whole}
 
 
@@ -161,7 +189,7 @@ def _widths_columns(found: Widths) -> dict[str, list[Any]]:
 def _widths_figure(found: Widths, sheet: Sheet, **more: object) -> None:
     """What each weight's first step does over width, and its exponent with its interval."""
     require_known(more)
-    known = [(w, law) for w in found.weights if (law := _law(w)) is not None and w.curve]
+    known = [(w, law) for w in found.weights if (law := w.law) is not None and w.curve]
     if not known:
         raise Refusal("There is no exponent to draw: no weight's change was told at every width.")
     rows = known[:ROWS]
@@ -169,7 +197,9 @@ def _widths_figure(found: Widths, sheet: Sheet, **more: object) -> None:
     for weight, _ in known:
         line = [v / weight.curve[0] for v in weight.curve]
         left.plot(found.widths, line, color=TONES[weight.verdict], linewidth=0.9)
-    left.set(xscale="log", yscale="log", xlabel="width", ylabel="what its first step does / first")
+    left.set(
+        xscale="log", yscale="log", xlabel=found.axis, ylabel="what its first step does / first"
+    )
     left.set_xticks(found.widths, [str(w) for w in found.widths])
     left.minorticks_off()
     for place, (weight, law) in enumerate(rows):
@@ -180,7 +210,7 @@ def _widths_figure(found: Widths, sheet: Sheet, **more: object) -> None:
     right.set_yticks(range(len(rows)), [shortened(printable(w.name), NAME) for w, _ in rows])
     right.set_ylim(len(rows) - 0.5, -0.5)
     right.set_xlim(*_around([e for _, law in rows for e in (law.exponent.low, law.exponent.high)]))
-    right.set(xlabel="power of width that it follows")
+    right.set(xlabel=f"power of {found.axis} that it follows")
     for verdict in dict.fromkeys(w.verdict for w, _ in known):
         left.plot([], [], color=TONES[verdict], label=verdict)
     left.legend()

@@ -23,6 +23,21 @@ def program(width):
 
 number = 3
 """
+DEEP = """
+from torch import nn
+
+class Layer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.map = nn.LayerNorm(width), nn.Linear(width, width)
+
+    def forward(self, x):
+        return x + self.map(self.norm(x)).relu()
+
+def make(width, depth):
+    layers = [Layer(width) for _ in range(depth)]
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, width), *layers, nn.Linear(width, 10))
+"""
 FEW = ("--seeds", "2", "--steps", "1")
 
 
@@ -85,3 +100,34 @@ def test_what_cannot_be_done_is_refused(net, words, says):
     assert code == 2
     assert not out
     assert says in said
+
+
+def test_depths_of_one_width_and_a_page(net):
+    Path("deep.py").write_text(DEEP)
+    code, out, _ = net(
+        "widths", "deep.py:make", "--widths", "8", "--depths", "1", "2", "4", "--html", "page.html",
+        *FEW,
+    )  # fmt: skip
+    assert code == 0
+    assert "depth 1 holds at depth 4" in out
+    assert "*.map.weight" in out
+    assert "depth 1 holds at depth 4" in Path("page.html").read_text()
+
+
+def test_a_configuration_of_transformers_with_the_name_of_its_width(net):
+    pytest.importorskip("transformers")
+    Path("gpt").mkdir()
+    config = {
+        "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 20, "n_embd": 8,
+        "n_layer": 1, "n_head": 2, "n_positions": 8, "bos_token_id": 0, "eos_token_id": 0,
+    }  # fmt: skip
+    Path("gpt/config.json").write_text(json.dumps(config))
+    sizes = {"n_embd": ("--widths", "8", "16"), "n_layer": ("--depths", "1", "2")}
+    for place in ("gpt", "gpt/config.json"):
+        for field, chosen in sizes.items():
+            code, out, _ = net("widths", place, "--field", field, *chosen, *FEW)
+            assert code == 0
+            assert "attn" in out
+    code, _, err = net("widths", "gpt", "--field", "n_embed", "--widths", "8", "16", *FEW)
+    assert code == 2
+    assert "n_embd" in err

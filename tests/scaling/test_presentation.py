@@ -8,6 +8,7 @@ from torch import nn
 
 from sigmascope import report
 from sigmascope.scaling import widths
+from tests.scaling.test_depth import Net
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +60,32 @@ def test_rows_and_a_figure(found):
     assert steepest.curve[-1] > 2 * steepest.curve[0]
     assert [t.get_text() for t in exponents.get_yticklabels()] == [w.name for w in found.weights]
     assert "power of width" in exponents.get_xlabel()
+
+
+@pytest.fixture(scope="module")
+def deep():
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(64, 16, generator=g)
+    y = (x @ torch.randn(16, 5, generator=g)).argmax(1)
+    how = {"data": (x, y), "depths": (2, 4, 8), "steps": 1, "seeds": 2, "batch_size": 64}
+    return widths(Net, **how, lr=1e-3)
+
+
+def test_what_is_said_of_depth_is_said_in_its_words(deep):
+    text = report.text(deep, width=100)
+    assert "depth 2 holds at depth 8" in text
+    assert "width" not in text
+    ranks = deep.beside["rank of the last representation"]
+    assert all(f"{rank:.3g}" in text for rank in ranks)
+    form = json.loads(json.dumps(report.json_form(deep), allow_nan=False))
+    assert form["axis"] == "depth"
+    assert form["beside"]["rank of the last representation"] == list(ranks)
+
+
+def test_what_is_true_of_several_weights_is_said_once(found):
+    rows = [
+        line
+        for line in report.text(found, width=100).splitlines()
+        if "its learning rate is" in line
+    ]
+    assert len(rows) == len({o.cure for o in found.obstacles if o.cause == "rate"})
