@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from benchmarks._timing import environment
-from benchmarks.peers import hessians, representations, weights
+from benchmarks.peers import hessians, parametrisations, representations, weights
 from benchmarks.peers._rows import Answer
 
 FILE = Path(__file__).with_name("results.json")
@@ -26,6 +26,7 @@ QUESTIONS: Mapping[str, Callable[[], Iterator[Answer]]] = {
     "speeds": hessians.speeds,
     "kernels": hessians.kernels,
     "watching": representations.watching,
+    "parametrisations": parametrisations.widths,
 }
 PACKAGES = (  # as `pip` knows them
     "sigmascope",
@@ -37,6 +38,7 @@ PACKAGES = (  # as `pip` knows them
     "pyhessian",
     "curvlinops-for-pytorch",
     "nngeometry",
+    "mup",
 )
 
 

@@ -109,3 +109,22 @@ def test_a_copy_that_is_the_model_itself_is_refused(model):
     with pytest.raises(Refusal, match=r"Itself.*the model itself.*__deepcopy__"):
         duplicate(model)
     assert all(v.dtype == torch.float32 for v in before.values())
+
+
+class Noted:
+    """What a library may note on a weight."""
+
+    def __init__(self, p):
+        self.size, self.of = tuple(p.shape), p
+
+
+def test_what_a_library_notes_on_weights_is_in_the_copy_too():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
+    for p in model.parameters():
+        p.note, p.flag = Noted(p), True
+    twin = duplicate(model)
+    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+        assert q.flag is True
+        assert q.note.size == tuple(q.shape)
+        assert q.note.of is q  # and not the weight of the model itself
+        assert p.note.of is p
