@@ -1446,6 +1446,37 @@ UPDATE_RATIO: Final = Quantity(
     healthy="1e-4 to 1e-2 (docs/watching.md)",
     source="You, Gitman & Ginsburg 2017, Sec. 4",
 )
+UPDATE_SPECTRAL_NORM: Final = Quantity(
+    "update spectral norm",
+    ("watch",),
+    "largest singular value of what one step of the optimizer added to a weight; 0 where it "
+    "did not move",
+    symbol=r"\|\Delta W\|_2",
+    unit="weight",
+    scale="log",
+    family="Norm",
+    source="Yang, Simon & Bernstein 2023, Cond. 1",
+)
+UPDATE_SPECTRAL_RATIO: Final = Quantity(
+    "update spectral ratio",
+    ("watch",),
+    "largest singular value of one step's update over that of the weight behind the step",
+    symbol=r"\|\Delta W\|_2/\|W\|_2",
+    scale="log",
+    source="Yang, Simon & Bernstein 2023, Cond. 1",
+)
+UPDATE_STABLE_RANK: Final = Quantity(
+    "update stable rank",
+    ("watch",),
+    "stable rank of what one step of the optimizer added to a weight: in about how many "
+    "directions it moved",
+    symbol=r"\|\Delta W\|_F^2/\|\Delta W\|_2^2",
+    least=1,
+    range="1 to min(shape)",
+    scale="log",
+    healthy="a fifth to three fifths of min(shape) with Muon (docs/watching.md)",
+    source="Rudelson & Vershynin 2007",
+)
 ATTENTION_ENTROPY: Final = Quantity(
     "attention entropy",
     ("watch",),

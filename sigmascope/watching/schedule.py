@@ -225,7 +225,7 @@ def chosen(
     squares = Squares(places, processes)
     by_turns = (
         Representations(model, processes),
-        WeightSpectra(model, processes, _generator()),
+        WeightSpectra(model, places, processes, _generator()),
         Balances(model, places, processes),
     )
     found: list[Probe] = [

@@ -25,6 +25,7 @@ from sigmascope.core.records import Finding, Skipped
 from sigmascope.models.samples import Batch, Loss
 from sigmascope.models.state import is_compiled
 from sigmascope.watching.alarms import Alarms
+from sigmascope.watching.alarms.matrices import trained_matrices
 from sigmascope.watching.extra_passes import EagerPass
 from sigmascope.watching.hooks import removed
 from sigmascope.watching.probes import Losses, ProbeBatch
@@ -114,7 +115,8 @@ class Watch(Closing):
         trained = all_of_torch(optimizers)
         inner, processes = unwrapped(model), Processes.of(model, together)
         found = places(inner, trained)
-        self._alarms, losses, means = Alarms(), Losses(), LossMeans()
+        self._alarms = Alarms(matrices=trained_matrices(inner, trained))
+        losses, means = Losses(), LossMeans()
         probe = None if probe_batch is None else ProbeBatch(probe_batch, targets, loss)
         compiled = any(is_compiled(m) for m in within(model))
         wanted: Any = {"views": views, "every": every, "blocks": blocks, "only": only}

@@ -55,11 +55,12 @@ def images(step):
     return torch.randn(6, 1, 4, 4, generator=generator)
 
 
-def plain(model, optimizer, step, watch):
+def plain(model, optimizer, step, watch, *before):
     optimizer.zero_grad()
     loss = model(images(step)).square().mean()
     loss.backward()
-    optimizer.step()
+    for each in (*before, optimizer):
+        each.step()
     return loss
 
 
@@ -166,6 +167,12 @@ def by(kind, **named):
     return lambda model: [kind(model.parameters(), **named)]
 
 
+def with_muon(model):
+    """Muon of matrices, Adam of the rest."""
+    sides = [[p for p in model.parameters() if (p.ndim == 2) == side] for side in (True, False)]
+    return [torch.optim.Muon(sides[0], lr=0.02), torch.optim.Adam(sides[1], lr=0.01)]
+
+
 RULES = {
     "sgd": by(torch.optim.SGD, lr=0.1, momentum=0.9, weight_decay=0.1),
     "sgd foreach": by(torch.optim.SGD, lr=0.1, foreach=True),
@@ -176,6 +183,7 @@ RULES = {
 }
 EVERY = {"attention entropy", "gradient norm", "update norm", "mean square", "spectral norm"}
 EVERY |= {"loss", "participation ratio", "statistics drift", "saturated share"}
+EVERY |= {"update spectral norm", "update spectral ratio", "update stable rank"}
 
 
 def read(kept):
@@ -198,6 +206,14 @@ def test_weights_are_the_same_however_gradients_are_made(do):
     kept = same(Net, RULES["adam"], do)
     assert read(kept) >= EVERY
     assert not lines(kept)
+
+
+def test_weights_are_the_same_where_muon_trains_the_matrices_and_adam_the_rest():
+    def two(model, muon, adam, step, watch):
+        muon.zero_grad()
+        return plain(model, adam, step, watch, muon)
+
+    assert read(same(Net, with_muon, two)) >= EVERY
 
 
 def test_a_step_that_a_scaler_leaves_out_does_not_count():

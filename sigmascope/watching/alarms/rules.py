@@ -6,11 +6,13 @@ And which of them are in force.
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Finding, Kind, Reading, Severity
+from sigmascope.watching.alarms.matrices import TrainedMatrix
 from sigmascope.watching.alarms.tracks import TINY, YOUNG, Track, Tracks
 from sigmascope.watching.sinks import LOSS, OPTIMIZER, OVER, WHOLE, Column
 
@@ -169,10 +171,16 @@ LARGEST = math.log(3.4e38)  # of float32; mean squares overflow when entries rea
 EDGE, DIVERGING = 1.0, 2.0  # of rate times sharpness
 LATELY = 30  # steps before losses rose, since which what moved has to do with it
 LONG, STEADY = 20, 0.1  # readings of each layer, and the spread of the logarithms of the last half
-FITTED = 0.1  # of the first loss: below it, updates may stop
 STOPPED = math.log(1e3)  # by which updates fall beyond what the rate explains
 LOPSIDED, SHIFTED = 0.8, 0.3  # imbalance: squared norms as 9 to 1; and how far it has moved
 CALMEST = 0.75  # of the first
+WIDE, IN_A_ROW = 32, 3  # of the smaller side, below which noise is flat too; readings in a row
+ORTHOGONAL = 0.18  # stable rank of a step of Muon that works, over the smaller side (watching.md)
+# where Newton and Schulz make fewer steps than is usual; and else, for gradients of few directions
+# leave healthy ones at 0.075
+FEW_DIRECTIONS, FEWEST_DIRECTIONS = 0.15, 0.05
+FLATTER = 1.2  # times the stable rank of noise of that shape
+USUAL_STEPS = 5  # of Newton and Schulz
 WEIGHTS = q.FROBENIUS_NORM  # does not grow like this in any run that goes well
 DEAD = q.DEAD_UNITS
 MOVERS = (DEAD, q.GRADIENT_NORM, q.UPDATE_RATIO, q.MEAN_SQUARE)
@@ -288,8 +296,9 @@ class Frozen(AlarmRule):
         known = {s: t.last - t.level - explained for s, t in tracks.of(q.UPDATE_NORM).items()
                  if t.last is not None and t.count > YOUNG}  # fmt: skip
         site = min(known, key=known.__getitem__, default="")
-        fitted = tracks.loss.count > 0 and tracks.loss.fast < FITTED * tracks.loss.start
-        if not site or known[site] > -STOPPED / 2 or fitted:  # where nothing is left to learn
+        if (
+            not site or known[site] > -STOPPED / 2 or tracks.loss.fitted
+        ):  # where nothing is left to learn
             return CALM
         if known[site] > -STOPPED:
             return UNSURE
@@ -405,6 +414,64 @@ class Settled(AlarmRule):
             "first; no layer's number has changed by a tenth in its last readings."
         )
         return Sign(True, False, site, says, ((q.CENTRED_PARTICIPATION_RATIO, site, ""),))
+
+
+@dataclass(frozen=True)
+class NotOrthogonal(AlarmRule):
+    """Steps of what calls itself Muon that move a matrix in few of its directions."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        ranks = tracks.of(q.UPDATE_STABLE_RANK, "matrix")
+        meant = {s: m for s, m in tracks.matrices.items() if m.meant and m.side >= WIDE}
+        shares = {s: max(last) / meant[s].side for s in meant.keys() & ranks.keys()
+                  if (last := ranks[s].lately(IN_A_ROW))}  # fmt: skip
+        if not shares:
+            return None
+        few = {s: m.steps is not None and m.steps < USUAL_STEPS for s, m in meant.items()}
+        limits = {s: FEW_DIRECTIONS if few[s] else FEWEST_DIRECTIONS for s in shares}
+        found = sorted(s for s, share in shares.items() if share < limits[s])
+        if not found or tracks.loss.fitted:  # gradients that are nearly zero have few directions
+            return CALM
+        site = min(found, key=shares.__getitem__)
+        others = f" (and {len(found) - 1} other matrices)" if len(found) > 1 else ""
+        why = "its gradient has no more, or what should orthogonalise it does not"
+        if few[site]:
+            why = f"Newton and Schulz make {meant[site].steps} of the usual {USUAL_STEPS} steps"
+        says = (
+            f"{site}: one step of Muon moves it in about {ranks[site].value:.2g} of its "
+            f"{meant[site].side} directions{others}: {why}."
+        )
+        return Sign(True, False, site, says, ((q.UPDATE_STABLE_RANK, site, "matrix"),))
+
+
+@dataclass(frozen=True)
+class Misplaced(AlarmRule):
+    """An embedding, a readout or a vector among matrices whose steps are orthogonal."""
+
+    def look(self, step: int, tracks: Tracks) -> Sign | None:
+        """As `Rule.look`."""
+        ranks, matrices = tracks.of(q.UPDATE_STABLE_RANK, "matrix"), tracks.matrices
+        last = {s: min(some) for s, track in ranks.items()
+                if s in matrices and (some := track.lately(IN_A_ROW))}  # fmt: skip
+        # steps flatter than noise are made so, whatever the optimizer is called
+        groups = {m.group for s, m in matrices.items()
+                  if m.meant or last.get(s, 0.0) > FLATTER * m.of_noise}  # fmt: skip
+        found = {s: m for s, m in matrices.items() if m.role and m.group in groups}
+        flat = {s for s, m in found.items() if m.role == "vector"
+                or (m.side >= WIDE and last.get(s, 0.0) > ORTHOGONAL * m.side)}  # fmt: skip
+        if not flat:
+            return CALM if found.keys() <= last.keys() else None
+        site = next(s for s in found if s in flat)
+        others = f" (and {len(flat) - 1} others)" if len(flat) > 1 else ""
+        does = {
+            "embedding": "an embedding moves in all its directions alike, those of rare rows too",
+            "readout": "a readout moves in all its directions alike",
+            "vector": "of one row or column a step is the gradient brought to one length",
+        }[found[site].role]
+        says = f"{site}: the steps of its optimizer are orthogonal (Muon), and {does}{others}."
+        shown = ((q.UPDATE_STABLE_RANK, site, "matrix"),) if site in last else ()
+        return Sign(True, False, site, says, shown)
 
 
 def _blamed(tracks: Tracks, after: int, *more: str) -> tuple[str, str, tuple[Shown, ...]]:
@@ -656,6 +723,28 @@ RULES: tuple[AlarmRule, ...] = (
         "Jacot 2023, Sec. 3",
         ("Nothing need be done: the network has settled on how many dimensions it uses.",),
     ),
+    NotOrthogonal(
+        "muon-not-orthogonal",
+        "a note: at three readings in a row a step of what calls itself Muon has a stable rank "
+        "below 0.05 of the smaller side, which is 32 or more, or below 0.15 where Newton and "
+        "Schulz make fewer than five steps; silent where the loss is a tenth of the first",
+        "note", frozenset({q.UPDATE_STABLE_RANK}),
+        "Jordan et al. 2024",
+        ("Let Newton and Schulz make five steps, in the coefficients that are usual.",
+         "If they do, look at the gradient: of a batch whose gradients have few directions no more "
+         "can be made."),
+        patience=1,
+    ),
+    Misplaced(
+        "muon-on-embedding",
+        "a note: an embedding, the readout or a matrix of one row or column is trained by steps "
+        "that are orthogonal",
+        "note", frozenset({q.UPDATE_STABLE_RANK}),
+        "Jordan et al. 2024",
+        ("Compare with AdamW for embeddings, readouts and vectors, to which its author leaves "
+         "them.",),
+        patience=1,
+    ),
 )  # fmt: skip
 KINDS = tuple(Kind(rule.name, rule.speaks, rule.source) for rule in RULES)
 ALARMS = tuple(kind.name for kind in KINDS)
@@ -686,16 +775,21 @@ class Alarms:
 
     Args:
         rules: All of them if not given.
+        matrices: What trained weights are in their model, by name.
 
     Attributes:
         waiting: Whether a rule was sure at the last look and wants to be so once more.
         struck: Whether the loss or the rate has left what is usual in what was heard last.
     """
 
-    def __init__(self, rules: Sequence[AlarmRule] = RULES) -> None:
+    def __init__(
+        self,
+        rules: Sequence[AlarmRule] = RULES,
+        matrices: Mapping[str, TrainedMatrix] = MappingProxyType({}),
+    ) -> None:
         self.struck = self.waiting = False
         self._rules = rules
-        self._tracks = Tracks()
+        self._tracks = Tracks(matrices)
         self._bells = {rule: _Bell() for rule in rules}
 
     @property

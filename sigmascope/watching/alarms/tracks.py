@@ -12,9 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from statistics import median
+from types import MappingProxyType
 from typing import Literal
 
 from sigmascope.core.quantities import quantity
+from sigmascope.watching.alarms.matrices import TrainedMatrix
 from sigmascope.watching.sinks import Column
 
 # ------------------------------------------------------------------------------
@@ -41,6 +43,7 @@ LOWER, UPPER = 0.25, 0.9  # quantiles: of the last losses, and of the best
 SAFER = 10  # losses, fewer than all, for each of which one less may be below
 UNDONE, REGAINED = 0.03, 0.5  # of the way from the start; and of that, where it is over
 TWICE = 2  # times in a row
+FITTED = 0.1  # of the first loss
 CALM = 16  # losses of which the median is usual
 
 
@@ -170,6 +173,11 @@ class LossTrack:
         """Whether it is about what it was at first, and does not fall."""
         high = self.fast >= NEAR * self.start if self.start > 0 else self.fast >= self.start
         return self.count > EARLY and high and self.fast > self.slow - 0.02 * abs(self.slow)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether so little is left of it that updates may stop."""
+        return self.count > 0 and self.fast < FITTED * self.start
 
     @property
     def hints(self) -> bool:
@@ -318,6 +326,11 @@ class Track:
         self.level += weight * gap if self.count > 1 else x
         self.stray += weight * (abs(gap) - self.stray)
 
+    def lately(self, count: int) -> Sequence[float]:
+        """The last readings, in the unit of the quantity; none where there are fewer."""
+        tail = [self._plain(x) for _, x in self.recent][-count:]
+        return tail if len(tail) == count and self.last is not None else ()
+
     @property
     def usual(self) -> float:
         """How far a reading strays as a rule."""
@@ -363,12 +376,17 @@ class Track:
 class Tracks:
     """The tracks of everything that is read.
 
+    Args:
+        matrices: What trained weights are in their model, by name.
+
     Attributes:
         loss: That of the loss.
         rate: That of the learning rate.
+        matrices: As given.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, matrices: Mapping[str, TrainedMatrix] = MappingProxyType({})) -> None:
+        self.matrices = matrices
         self.loss = LossTrack()
         self.rate = RateTrack()
         self._tracks: dict[tuple[str, str], dict[str, Track]] = {}

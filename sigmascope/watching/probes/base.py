@@ -5,6 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import unwrap
 from itertools import groupby
 from typing import Any, ClassVar, Literal
 
@@ -96,6 +97,15 @@ def trained(optimizer: Optimizer) -> Iterator[Tensor]:
     """The parameters that an optimizer holds."""
     for group in optimizer.param_groups:
         yield from group["params"]
+
+
+def steps_as(optimizer: Optimizer, kinds: tuple[type[Optimizer], ...]) -> bool:
+    """Whether an optimizer makes the steps of one of these kinds of torch.
+
+    One that inherits from them and steps in its own way, as Muon may, does not.
+    """
+    step: Any = unwrap(type(optimizer).step)  # torch wraps it when the first is made
+    return any(isinstance(optimizer, kind) and step is unwrap(kind.step) for kind in kinds)
 
 
 class Added:

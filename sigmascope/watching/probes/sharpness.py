@@ -12,7 +12,7 @@ from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate
 from sigmascope.linalg.krylov import Operator
 from sigmascope.models import Subject
-from sigmascope.watching.probes.base import Found, Place, Probe, nothing
+from sigmascope.watching.probes.base import Found, Place, Probe, nothing, steps_as
 from sigmascope.watching.sinks import WHOLE, Column
 
 # ------------------------------------------------------------------------------
@@ -49,10 +49,10 @@ def rate_of(optimizer: Optimizer, group: dict[str, Any], parameter: Tensor) -> R
         parameter: Any that it trains.
     """
     rate = float(group["lr"])
-    if isinstance(optimizer, SGD):
+    if steps_as(optimizer, (SGD,)):
         return Rate(torch.tensor(rate).sqrt(), 2 * (1 + float(group["momentum"])))
     state = optimizer.state.get(parameter, {})
-    if not isinstance(optimizer, AVERAGED) or "exp_avg_sq" not in state:
+    if not steps_as(optimizer, AVERAGED) or "exp_avg_sq" not in state:
         return None
     first, second = group["betas"]
     steps = float(state["step"])

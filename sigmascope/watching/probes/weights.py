@@ -1,4 +1,4 @@
-"""Singular values of the weights, one after another, and balances between neighbours."""
+"""Singular values of weights and of what steps add to them, and balances between neighbours."""
 
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -14,8 +14,9 @@ from torch.optim import SGD, AdamW, Optimizer
 from sigmascope.core import quantities as q
 from sigmascope.core.records import SiteSpectrum, Skipped, Spectrum
 from sigmascope.linalg import dense, krylov, measure
+from sigmascope.linalg.norms import spectral_norm
 from sigmascope.linalg.spectra import Moments, spectrum
-from sigmascope.watching.probes.base import Found, Place, Probe, Sharing, nothing
+from sigmascope.watching.probes.base import Found, Place, Probe, Sharing, nothing, steps_as
 from sigmascope.watching.probes.norms import FOREACH
 from sigmascope.watching.processes import Processes, is_cut, is_sharded, part, sharded_kind
 from sigmascope.watching.sinks import OWN, Column
@@ -121,6 +122,7 @@ class Shards:
 
 
 FULL = 768  # of the smaller side: above it the leading values are taken
+FULL_UPDATE = 256  # the same of an update, where leading values cost less from there on
 BLOCK, STEPS, LEADING = 12, 6, 6
 FEWEST = 8  # of the smaller side, for a bulk
 SIGNS = 1 << 20  # entries of a matrix whose noise edge is looked for, at most
@@ -131,14 +133,16 @@ SIGNS = 1 << 20  # entries of a matrix whose noise edge is looked for, at most
 
 
 class WeightSpectra(Probe):
-    """Norms, ranks and noise edge of one trained weight.
+    """Norms, ranks and noise edge of one trained weight, and of what a step adds to it.
 
-    Up to a side of 768 all singular values are taken, above it the leading ones. Of a sharded
-    weight each process hands in the products of its own rows or columns; the weight is not
-    gathered.
+    Up to a side of 768 all singular values of the weight are taken (of the update up to 256, which
+    has no noise edge), above it the leading ones. A copy of the weight is kept during the step that
+    is read, and of no other. Of a sharded weight each process hands in the products of its own rows
+    or columns; the weight is not gathered.
 
     Args:
         model: The user's own module.
+        places: The trained layers.
         processes: Those that train it.
         generator: Of random signs and blocks.
     """
@@ -147,17 +151,26 @@ class WeightSpectra(Probe):
     share = 0.13
     first = 2
 
-    def __init__(self, model: nn.Module, processes: Processes, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        places: Sequence[Place],
+        processes: Processes,
+        generator: torch.Generator,
+    ) -> None:
+        trainers = {id(p): place.optimizer for place in places for p in place.parameters}
         self._weights = [
-            (n, p) for n, p in model.named_parameters()
+            (n, p, trainers.get(id(p))) for n, p in model.named_parameters()
             if p.requires_grad and p.ndim > 1 and p.is_floating_point() and min(_shape(p)) > 1
         ]  # fmt: skip
         self._processes, self._generator = processes, generator
         self._turn = 0
         self._shape, self._site = (0, 0), ""
-        self._matrix: Tensor | None = None
-        self._shards: Shards | None = None
-        self._block: Tensor | None = None
+        self._copy: Tensor | None = None  # before the step
+        self._update: Tensor | None = None
+        self._matrices = list[Tensor]()  # the weight, and its update if there is one
+        self._shards = list[Shards]()
+        self._blocks = list[Tensor | None]()
         if is_sharded(model):
             why = "it needs the entries of a weight, which is sharded and not gathered"
             self.notes = (Skipped(OWN, "noise edge of sharded weights", why),)
@@ -172,44 +185,96 @@ class WeightSpectra(Probe):
     def expected(self) -> float:
         m, n = _shape(self._weights[self._turn][1])
         small = min(m, n)
-        if small <= FULL:
-            return 1e-3 + 1e-10 * small * small * (max(m, n) + 6 * small)
-        return 1e-2 + 1e-10 * m * n * BLOCK * 2 * STEPS
+        leading = 1e-2 + 1e-10 * m * n * BLOCK * 2 * STEPS
+        full = 1e-3 + 1e-10 * small * small * (max(m, n) + 6 * small)
+        return (full if small <= FULL else leading) + (full if small <= FULL_UPDATE else leading)
+
+    def open(self) -> None:
+        self._copy = self._update = None
+
+    def before(self, optimizer: Optimizer) -> None:
+        _, weight, trainer = self._weights[self._turn]
+        # what is frozen for now does not stop by itself
+        moves = weight.requires_grad or weight.grad is not None
+        reads = self._processes.rank == 0 or _cut(weight)
+        if optimizer is trainer and moves and reads:
+            self._copy = weight.detach().clone()
+
+    def stepped(self, optimizer: Optimizer) -> None:
+        _, weight, trainer = self._weights[self._turn]
+        if optimizer is trainer and self._copy is not None:
+            # in double precision where that costs little: the difference is then as good as exact
+            double = min(_shape(weight)) <= FULL_UPDATE and weight.device.type != "mps"
+            wide = torch.float64 if double or weight.dtype == torch.float64 else torch.float32
+            self._update = weight.detach().to(wide) - self._copy.to(wide)
+            self._copy = None
 
     def agree(self) -> Sharing:
-        self._site, weight = self._weights[self._turn]
+        self._site, weight, _ = self._weights[self._turn]
         self._turn = (self._turn + 1) % len(self._weights)
         self._shape = _shape(weight)
-        kind = sharded_kind()
-        self._matrix, self._shards = None, None
-        if kind is not None and isinstance(weight, kind):
-            yield nothing()  # what is cut both ways is made whole one way by all together
-            self._shards = Shards.of(weight.detach(), self._processes)
-            self._block = yield from self._shards.block(self._generator)
+        update, self._copy, self._update = self._update, None, None
+        both = [weight.detach(), *([] if update is None else [update])]
+        self._matrices, self._shards, self._blocks = [], [], []
+        if _cut(weight):
+            # what is cut both ways is made whole one way by all together, if it is there in all
+            total = yield torch.tensor([float(len(both)), 2.0], dtype=torch.float64)
+            both = both if bool(total[0] == total[1]) else both[:1]
+            for each in both:
+                self._shards.append(Shards.of(each, self._processes))
+                self._blocks.append((yield from self._shards[-1].block(self._generator)))
         elif self._processes.rank == 0:
-            self._matrix = weight.detach().flatten(1).cpu()
+            self._matrices = [each.flatten(1).cpu() for each in both]
 
     def local(self) -> Tensor:
-        return nothing() if self._shards is None else self._shards.part(self._block)
+        pairs = zip(self._shards, self._blocks, strict=True)
+        return torch.cat([shards.part(block) for shards, block in pairs] or [nothing()])
 
     def read(self, total: Tensor) -> Iterator[Found]:
-        matrix, self._matrix = self._matrix, None
-        checked = total if matrix is None else matrix
-        if not dense.is_finite(checked) or not bool(checked.any()):
-            value = 0.0 if dense.is_finite(checked) else math.nan
-            yield Column(q.SPECTRAL_NORM, [self._site], [value], form="matrix")
-            return
-        if matrix is None:
-            assert self._shards is not None
-            s = self._shards.spectrum(total)
-        elif min(self._shape) <= FULL:
-            s = spectrum(matrix)
+        matrices, self._matrices = self._matrices, []
+        parts = total.chunk(len(self._shards)) if self._shards else matrices
+        found = [self._spectrum(i, part) for i, part in enumerate(parts)]
+        held = matrices or [None] * len(found)  # no matrix is at hand of one that is sharded
+        s = found[0]
+        if isinstance(s, Spectrum):
+            yield from self._columns(s, held[0])
         else:
-            shape = {"block": BLOCK, "steps": STEPS, "count": LEADING}
-            leading = krylov.leading(matrix, **shape, vectors=0, generator=self._generator)
-            s = leading.spectrum
-        yield from self._columns(s, matrix)
-        yield SiteSpectrum(self._site, q.WATCH, "matrix", s)
+            yield Column(q.SPECTRAL_NORM, [self._site], [s], form="matrix")
+        if len(found) > 1:
+            yield from self._moved(found[1], held[1], s)
+        if isinstance(s, Spectrum):
+            yield SiteSpectrum(self._site, q.WATCH, "matrix", s)
+
+    def _spectrum(self, i: int, part: Tensor) -> Spectrum | float:
+        """Of the weight (0) or its update (1); 0 or nan where that is all there is to say."""
+        if not dense.is_finite(part) or not bool(part.any()):
+            return 0.0 if dense.is_finite(part) else math.nan
+        if self._shards:
+            return self._shards[i].spectrum(part)
+        if min(self._shape) <= (FULL_UPDATE if i else FULL):
+            return spectrum(part)
+        shape = {"block": BLOCK, "steps": STEPS, "count": LEADING}
+        return krylov.leading(part, **shape, vectors=0, generator=self._generator).spectrum
+
+    def _moved(
+        self, s: Spectrum | float, update: Tensor | None, weight: Spectrum | float
+    ) -> Iterator[Column]:
+        """What a step added, by itself and beside the weight."""
+        site, form = self._site, "matrix"
+        if not isinstance(s, Spectrum):
+            yield Column(q.UPDATE_SPECTRAL_NORM, [site], [s], form=form)
+            if s == 0 and isinstance(weight, Spectrum):
+                yield Column(q.UPDATE_SPECTRAL_RATIO, [site], [0.0], form=form)
+            return
+        wanted = (q.SPECTRAL_NORM, q.STABLE_RANK)
+        found = measure(s if update is None else update, wanted, s=s).numbers
+        norm = found[q.SPECTRAL_NORM]
+        yield Column.of(q.UPDATE_SPECTRAL_NORM, [(site, norm)], form)
+        if isinstance(weight, Spectrum):
+            ratio = norm / spectral_norm(weight)
+            yield Column.of(q.UPDATE_SPECTRAL_RATIO, [(site, ratio)], form)
+        if q.STABLE_RANK in found:
+            yield Column.of(q.UPDATE_STABLE_RANK, [(site, found[q.STABLE_RANK])], form)
 
     def _columns(self, s: Spectrum, matrix: Tensor | None) -> Iterator[Column]:
         wanted = [q.SPECTRAL_NORM, q.STABLE_RANK]
@@ -221,6 +286,15 @@ class WeightSpectra(Probe):
         found = measure(of, wanted, s=s, generator=self._generator)
         for name, estimate in found.numbers.items():
             yield Column.of(name, [(self._site, estimate)], "matrix")
+
+    def close(self) -> None:
+        self._copy = self._update = None
+
+
+def _cut(weight: Tensor) -> bool:
+    """Whether its entries lie on several processes."""
+    kind = sharded_kind()
+    return kind is not None and isinstance(weight, kind)
 
 
 def _shape(weight: Tensor) -> tuple[int, int]:
@@ -365,11 +439,11 @@ def _decays(pair: _Pair) -> dict[int, float] | None:
 
 def _rate(optimizer: Optimizer, group: Mapping[str, Any]) -> float | None:
     """What a step multiplies the decay by, when momentum has gathered it."""
-    if isinstance(optimizer, SGD):
+    if steps_as(optimizer, (SGD,)):
         momentum = float(group["momentum"])
         damping = 1 - float(group["dampening"]) if momentum else 1.0
         return float(group["lr"]) * damping / (1 - momentum) if momentum < 1 else None
-    decoupled = isinstance(optimizer, AdamW) or group.get("decoupled_weight_decay", False)
+    decoupled = steps_as(optimizer, (AdamW,)) or group.get("decoupled_weight_decay", False)
     return float(group["lr"]) if decoupled else None
 
 

@@ -10,6 +10,7 @@ from zoo import fresh
 
 from sigmascope.core.quantities import quantity
 from sigmascope.watching.alarms import Alarms
+from sigmascope.watching.alarms.matrices import TrainedMatrix
 from sigmascope.watching.alarms.rules import CALM, LATELY, RULES, UNSURE, AlarmRule, Deviation, Sign
 from sigmascope.watching.alarms.tracks import CALM as CALM_LOSSES, YOUNG, LossTrack, Tracks
 from sigmascope.watching.sinks import LOSS, OPTIMIZER, WHOLE, Column
@@ -408,3 +409,75 @@ def test_near_a_bound_it_is_not_calm(up, value, calm):
     bound = rule(quantity="update ratio", up=up, beyond=1.0, alone=True)
     sign = bound.look(1, seen([value] * 20, "update ratio"))
     assert (sign.sure, sign.calm) == (False, calm)
+
+
+# ------------------------------------------------------------------------------
+# Steps that are orthogonal, or should be.
+
+MUON, NOISE = "muon-not-orthogonal", "muon-on-embedding"
+
+
+def moved(ranks, readings=3, losses=(), **matrices):
+    """Notes on matrices whose steps have these stable ranks."""
+    alarms = Alarms([r for r in RULES if r.name in (MUON, NOISE)], matrices)
+    alarms.hear([], losses)
+    found = []
+    for step in range(readings):
+        known = [(s, x) for s, x in ranks.items()]
+        column = Column("update stable rank", *zip(*known, strict=True), form="matrix")
+        found += alarms.look(step, [column])
+    return {f.name: f for f in found if not f.name.endswith("-over")}
+
+
+def matrix(role="", meant=True, steps=5, side=64, group=0):
+    return TrainedMatrix(side, 2 * side, role, group, meant, steps)
+
+
+@pytest.mark.parametrize(
+    ("of", "rank", "there"),
+    [
+        (matrix(), 3.19, True),
+        (matrix(), 3.21, False),
+        (matrix(steps=2), 9.59, True),
+        (matrix(steps=2), 9.61, False),
+        (matrix(steps=None), 3.19, True),
+        (matrix(meant=False), 1.0, False),
+        (matrix(side=16), 1.0, False),
+    ],
+)
+def test_muon_that_moves_a_matrix_in_few_directions_is_a_note(of, rank, there):
+    found = moved({"a": rank}, a=of)
+    assert (MUON in found) == there
+    assert NOISE not in found
+    if there:
+        assert found[MUON].severity == "note"
+        assert ("2 of the usual 5" in found[MUON].says) == (of.steps == 2)
+        assert found[MUON].evidence
+
+
+def test_few_directions_are_no_matter_once_or_where_all_is_learned():
+    assert not moved({"a": 1.0}, readings=2, a=matrix())
+    assert not moved({"a": 1.0}, losses=[1.0] * 20 + [1e-3] * 60, a=matrix())
+    assert moved({"a": 1.0}, losses=[1.0] * 80, a=matrix())
+
+
+@pytest.mark.parametrize("role", ["embedding", "readout"])
+def test_muon_that_moves_an_embedding_in_all_directions_is_a_note(role):
+    hidden, own = matrix(), matrix(role)
+    assert NOISE in moved({"a": 40.0, "e": 30.0}, a=hidden, e=own)
+    assert NOISE not in moved({"a": 40.0, "e": 5.0}, a=hidden, e=own)  # stepped otherwise inside
+    assert NOISE not in moved({"a": 40.0, "e": 24.0}, a=hidden, e=matrix(role, False, group=1))
+
+
+def test_steps_flatter_than_noise_are_orthogonal_whatever_the_optimizer_is_called():
+    hidden, own = matrix(meant=False), matrix("embedding", meant=False)
+    noise = hidden.of_noise
+    assert NOISE in moved({"a": 1.21 * noise, "e": 15.0}, a=hidden, e=own)
+    assert NOISE not in moved({"a": 1.19 * noise, "e": 15.0}, a=hidden, e=own)
+
+
+def test_one_row_that_muon_trains_is_a_note_of_its_own():
+    vector = TrainedMatrix(1, 64, "vector", 0, True, 5)
+    found = moved({"a": 40.0}, readings=1, a=matrix(), v=vector)
+    assert found[NOISE].site == "v"
+    assert not found[NOISE].evidence

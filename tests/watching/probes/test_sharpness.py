@@ -115,7 +115,21 @@ def test_adam_is_scaled_by_its_second_moments():
     assert rate.borne == pytest.approx(38.0)
 
 
+class OwnSteps(torch.optim.SGD):
+    """Steps that are not those of what it inherits from."""
+
+    def step(self, closure=None):
+        return None
+
+
+class OwnName(torch.optim.SGD):
+    """Steps that are."""
+
+
 def test_of_other_optimizers_nothing_is_said():
-    x = nn.Parameter(torch.ones(1))
-    optimizer = torch.optim.RMSprop([x])
-    assert rate_of(optimizer, optimizer.param_groups[0], x) is None
+    x = nn.Parameter(torch.ones(2, 2))
+    for optimizer in (torch.optim.RMSprop([x]), torch.optim.Muon([x]), OwnSteps([x], lr=0.1)):
+        assert rate_of(optimizer, optimizer.param_groups[0], x) is None
+    plain = OwnName([x], lr=0.1)
+    torch.optim.lr_scheduler.StepLR(plain, 10)  # which wraps its step
+    assert rate_of(plain, plain.param_groups[0], x).borne == 2.0

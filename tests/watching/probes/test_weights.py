@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given, settings, strategies as st
 from torch import nn
 
 from sigmascope.watching.probes import WeightSpectra, weights
@@ -14,12 +15,12 @@ from sigmascope.watching.probes.base import alone, places
 from sigmascope.watching.probes.weights import Balances, Shards
 from sigmascope.watching.processes import Processes
 from tests.models_zoo import Net
-from tests.watching.made import Shelf, at_leisure, stack, task, trained
+from tests.watching.made import Shelf, at_leisure, stack, task, trained, watched as watched_steps
 from watching.together import together
 
 
 def read(model, turns):
-    probe = WeightSpectra(model, Processes(), torch.Generator().manual_seed(0))
+    probe = WeightSpectra(model, [], Processes(), torch.Generator().manual_seed(0))
     found = []
     for _ in range(turns):
         alone(probe.agree())
@@ -158,6 +159,220 @@ def test_small_values_of_a_block_are_enclosed_and_those_of_no_size_are_zero(monk
     assert bool((low <= true + 1e-12).all())
     assert bool((true <= high).all())
     torch.testing.assert_close(sigma, true, rtol=1e-9, atol=1e-9)
+
+
+# ------------------------------------------------------------------------------
+# What a step adds to a weight.
+
+
+class Adds(torch.optim.Optimizer):
+    """An optimizer that adds to each parameter what it is told to, whatever the gradient is."""
+
+    def __init__(self, parameters, updates):
+        super().__init__(parameters, {"lr": 1.0})
+        self.updates = updates
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            if p in self.updates:
+                p.add_(self.updates[p])
+
+
+UPDATE = ("update spectral norm", "update spectral ratio", "update stable rank")
+
+
+def updates(shelf):
+    return {(r.quantity, r.site): r.estimate for r in shelf.readings() if r.quantity in UPDATE}
+
+
+def added(model, update, steps=3, **options):
+    """What is read of the updates of a model to whose weights this function's are added."""
+    made = {p: update(p) for p in model.parameters() if p.ndim > 1}
+    return updates(watched_steps(model, Adds(model.parameters(), made), steps=steps, **options))
+
+
+def orthogonal(p):
+    U, _, Vh = torch.linalg.svd(torch.randn(p.shape, dtype=torch.float64).flatten(1), False)
+    return (0.02 * U @ Vh).reshape(p.shape).to(p.dtype)
+
+
+def of_rank_one(p):
+    m, n = p.shape[0], p.numel() // p.shape[0]
+    v = torch.ones(m, n, dtype=torch.float64) / (m * n) ** 0.5
+    return (0.03 * v).reshape(p.shape).to(p.dtype)
+
+
+@pytest.mark.parametrize(
+    ("make", "norm", "rank"), [(orthogonal, 0.02, "all"), (of_rank_one, 0.03, 1.0)]
+)
+def test_an_update_has_the_norm_and_the_directions_that_were_added(make, norm, rank):
+    torch.manual_seed(0)
+    model = stack(5, 6, 3).double()
+    found = added(model, make)
+    for site, weight in (("0.weight", model[0].weight), ("2.weight", model[2].weight)):
+        most = float(min(weight.shape)) if rank == "all" else rank
+        assert found["update spectral norm", site].value == pytest.approx(norm, rel=1e-12)
+        assert found["update stable rank", site].value == pytest.approx(most, rel=1e-12)
+
+
+def test_kernels_move_as_their_unfoldings():
+    torch.manual_seed(0)
+    kernels, rest = nn.Conv2d(3, 8, 3), nn.Sequential(nn.Flatten(), nn.Linear(72, 2))
+    model = nn.Sequential(nn.Unflatten(1, (3, 5, 5)), kernels, rest).double()
+    shelf, optimizer = (
+        Shelf(),
+        Adds(model.parameters(), {kernels.weight: orthogonal(kernels.weight)}),
+    )
+    with at_leisure(model, optimizer, sinks=[shelf], only=["spectra"]) as watching:
+        trained(model, *task(width=75, outputs=2), optimizer, 3, watching)
+    found = updates(shelf)
+    assert found["update spectral norm", "1.weight"].value == pytest.approx(0.02, rel=1e-12)
+    assert found["update stable rank", "1.weight"].value == pytest.approx(8, rel=1e-12)
+
+
+@pytest.mark.parametrize("most", [weights.FULL_UPDATE, 2])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@given(st.integers(0, 2**31 - 1), st.integers(2, 24), st.integers(2, 24), st.floats(-4, 1))
+@settings(max_examples=20, deadline=None)
+def test_whatever_a_step_does_is_enclosed(most, dtype, seed, rows, cols, size):
+    """In each format what is read is what the weights did, rounding and all."""
+    generator = torch.Generator().manual_seed(seed)
+    layer = nn.Linear(cols, rows, bias=False).to(dtype)
+    step = torch.randn(rows, cols, generator=generator, dtype=torch.float64) * 10**size
+    places_of = places(layer, [optimizer := Adds(layer.parameters(), {layer.weight: step})])
+    probe = WeightSpectra(layer, places_of, Processes(), torch.Generator().manual_seed(0))
+    with torch.no_grad(), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(weights, "FULL_UPDATE", most)
+        layer.weight.normal_(generator=generator)
+        before = layer.weight.detach().double().clone()
+        probe.open()
+        probe.before(optimizer)
+        optimizer.step()
+        probe.stepped(optimizer)
+        alone(probe.agree())
+        columns = [*probe.read(probe.local())]
+    found = {c.quantity: (c.estimates or c.values)[0] for c in columns if hasattr(c, "quantity")}
+    s = torch.linalg.svdvals(layer.weight.detach().double() - before)
+    norm = found["update spectral norm"]
+    if not float(s[0]):
+        assert norm == found["update spectral ratio"] == 0.0
+        assert "update stable rank" not in found
+        return
+    weight = float(torch.linalg.matrix_norm(layer.weight.detach().double(), 2))
+    exact = {
+        "update spectral norm": float(s[0]),
+        "update spectral ratio": float(s[0]) / weight,
+        "update stable rank": float(s.square().sum() / s[0] ** 2),
+    }
+    for name, true in exact.items():
+        slack = 1e-6 * true  # of the difference in single precision, where leading values are taken
+        assert found[name].low - slack <= true <= found[name].high + slack
+
+
+def test_a_weight_that_does_not_move_has_a_step_of_nothing_and_no_directions():
+    torch.manual_seed(0)
+    found = added(stack(5, 6, 3).double(), torch.zeros_like)
+    assert {name: found[name, "0.weight"].value for name in UPDATE[:2]} == dict.fromkeys(
+        UPDATE[:2], 0.0
+    )
+    assert ("update stable rank", "0.weight") not in found
+
+
+def test_what_no_optimizer_moves_or_is_frozen_has_no_update():
+    torch.manual_seed(0)
+    model = stack(5, 6, 3).double()
+    optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)
+    found = watched_steps(model, optimizer, steps=4)
+    assert {r.site for r in found.readings() if r.quantity == "spectral norm"} == {
+        "0.weight",
+        "2.weight",
+    }
+    assert {site for _, site in updates(found)} == {"2.weight"}
+
+
+def test_steps_of_several_optimizers_that_are_left_out_now_and_then_are_their_own():
+    """The first steps at each third step of the last; between them nothing is said of it."""
+    torch.manual_seed(0)
+    model = stack(5, 6, 3).double()
+    first = Adds(model[0].parameters(), {model[0].weight: of_rank_one(model[0].weight)})
+    last = Adds(model[2].parameters(), {model[2].weight: orthogonal(model[2].weight)})
+    shelf, x = Shelf(), task()[0]
+    with at_leisure(model, first, last, sinks=[shelf], only=["spectra"]):
+        for step in range(8):
+            model(x).sum().backward()
+            if step % 3 == 0:
+                first.step()
+            last.step()
+    found = updates(shelf)
+    assert found["update spectral norm", "0.weight"].value == pytest.approx(0.03, rel=1e-12)
+    assert found["update spectral norm", "2.weight"].value == pytest.approx(0.02, rel=1e-12)
+    seen = [r for r in shelf.readings() if r.quantity == UPDATE[0] and r.site == "0.weight"]
+    read = [r for r in shelf.readings() if r.quantity == "spectral norm" and r.site == "0.weight"]
+    assert len(seen) < len(read)
+
+
+def test_gradients_that_add_up_make_one_step_and_a_shared_weight_is_read_once():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Tanh(), nn.Linear(4, 4, bias=False))
+    model[2].weight = model[0].weight
+    model.double()
+    optimizer, shelf = torch.optim.SGD(model.parameters(), lr=0.1), Shelf()
+    x = task(width=4)[0]
+    with at_leisure(model, optimizer, sinks=[shelf], only=["spectra"]):
+        for _ in range(3):
+            optimizer.zero_grad()
+            for part in x.split(4):
+                model(part).square().mean().backward()
+            before, gradient = model[0].weight.detach().clone(), model[0].weight.grad.clone()
+            optimizer.step()
+    (norm,) = [e for (name, _), e in updates(shelf).items() if name == UPDATE[0]]
+    true = 0.1 * torch.linalg.matrix_norm(gradient, 2)
+    assert norm.value == pytest.approx(float(true), rel=1e-9)
+    assert norm.value == pytest.approx(
+        float(torch.linalg.matrix_norm(model[0].weight.detach() - before, 2)), rel=1e-12
+    )
+
+
+def test_a_copy_is_kept_only_during_a_step_that_is_read():
+    torch.manual_seed(0)
+    model = stack(5, 6, 3).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    probe = WeightSpectra(model, places(model, [optimizer]), Processes(), torch.Generator())
+    probe.open()
+    probe.before(optimizer)
+    probe.close()
+    probe.stepped(optimizer)
+    alone(probe.agree())
+    names = {c.quantity for c in probe.read(probe.local()) if hasattr(c, "quantity")}
+    assert not names & {*UPDATE}
+
+
+def test_muon_moves_hidden_matrices_in_most_of_their_directions_and_adam_in_few():
+    x, y = task(samples=64, width=40, outputs=3, dtype=torch.float32)
+    shares = {}
+    for name in ("muon", "adam"):
+        torch.manual_seed(0)
+        model = stack(40, 48, 48, 3)
+        hidden = [model[0].weight, model[2].weight]
+        rest = [p for p in model.parameters() if all(p is not h for h in hidden)]
+        muon = [torch.optim.Muon(hidden, lr=0.02)] if name == "muon" else []
+        adam = torch.optim.Adam(rest if muon else model.parameters(), lr=1e-3)
+        shelf = Shelf()
+        with at_leisure(model, *muon, adam, sinks=[shelf], only=["spectra"]) as watching:
+            for _ in range(8):
+                for optimizer in (*muon, adam):
+                    optimizer.zero_grad()
+                loss = (model(x) - y).square().mean()
+                loss.backward()
+                for optimizer in (*muon, adam):
+                    optimizer.step()
+                watching.step(loss)
+        found = updates(shelf)
+        shares[name] = found["update stable rank", "2.weight"].value / 48
+        if muon:  # whatever the gradient is, a step is the rate times at most about 1.2
+            assert 0.02 * 0.7 < found["update spectral norm", "2.weight"].value < 0.02 * 1.3
+    assert shares["muon"] > 3 * shares["adam"]
 
 
 NAMES = ("layer imbalance", "imbalance moved", "imbalance moved by decay")
