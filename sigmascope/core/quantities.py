@@ -1402,6 +1402,55 @@ CHANGE_SPIKES: Final = Quantity(
     range="0 to min(shape)",
     source="Johnstone 2001",
 )
+CHANGE_SIZE: Final = Quantity(
+    "change size",
+    ("scan",),
+    "Frobenius norm of the difference of two versions, whose squares add up over matrices",
+    symbol=r"\lVert B-A\rVert_F",
+    unit="weight",
+    scale="log",
+    family="Norm",
+)
+SPECTRAL_CHANGE: Final = Quantity(
+    "spectral change",
+    ("scan",),
+    "largest singular value of the difference of two versions over that of the first",
+    symbol=r"\lVert B-A\rVert_2/\lVert A\rVert_2",
+    scale="log",
+    source="Yang, Simon & Bernstein 2023, Cond. 1",
+)
+CHANGE_RANK: Final = Quantity(
+    "change rank",
+    ("scan",),
+    "singular values of the difference of two versions to be taken off until no more is left than "
+    "rounding of both to their format makes, in both norms",
+    range="0 to min(shape)",
+    source="Eckart & Young 1936; of rounding Bandeira & van Handel 2016, Thm. 1.1",
+)
+CHANGE_BY_ROUNDING: Final = Quantity(
+    "change by rounding",
+    ("scan",),
+    "squared norm of what rounding two versions to their format makes on the average, over that of "
+    "their difference; 1 and above where rounding may be all of it",
+    scale="log",
+)
+CHANGE_IN_TOP_EIGHTH: Final = Quantity(
+    "change in top eighth",
+    ("scan",),
+    "share of the squared norm of the difference of two versions in the largest eighth of its "
+    "singular values",
+    most=1,
+)
+CHANGE_IN_LEADING: Final = Quantity(
+    "change in leading directions",
+    ("scan",),
+    "share of the squared norm of the difference of two versions between the leading left and "
+    "right singular vectors of the first, as many as `form` says; by chance k²/(mn)",
+    symbol=r"\lVert U_k^T(B-A)V_k\rVert_F^2/\lVert B-A\rVert_F^2",
+    most=1,
+    scale="log",
+    source="Hu et al. 2022, Sec. 7.3",
+)
 LARGEST_ANGLE: Final = Quantity(
     "largest angle",
     ("scan",),

@@ -542,6 +542,8 @@ def copies(facts: Facts) -> Iterator[Finding]:
 
 
 FAR = 10.0  # times the median change of all matrices
+FEW_DIRECTIONS = 1 / 8  # of a difference, in which noise has two fifths of its energy at most
+HIDDEN = 0.5  # of the energy, that rounding makes
 
 
 UNMOVED_WEIGHTS = Kind(
@@ -587,6 +589,50 @@ def far_moved(facts: Facts) -> Iterator[Finding]:
     )
 
 
+LOW_RANK_CHANGE = Kind(
+    "low-rank-change",
+    "of two versions, an eighth of the directions at most is left of the difference once what "
+    "rounding to the format makes is taken off, which is half of its squared norm or less",
+    "Hu et al. 2022, Sec. 4.1",
+)
+CHANGE_WITHIN_ROUNDING = Kind(
+    "change-within-rounding",
+    "of two versions, rounding to the format makes half of the difference's squared norm or more",
+    "IEEE 754",
+)
+
+
+@rule(q.CHANGE_RANK, LOW_RANK_CHANGE, CHANGE_WITHIN_ROUNDING)
+def few_directions(facts: Facts) -> Iterator[Finding]:
+    """Changes of low rank, as of a merged adapter, and changes that rounding hides."""
+    rounded = facts.of(q.CHANGE_BY_ROUNDING)
+    hidden = [(m, r) for m, r in rounded if r.estimate.high >= HIDDEN]
+    sites = {m.site for m, _ in hidden}
+    low = [
+        (m, r)
+        for m, r in facts.of(q.CHANGE_RANK)
+        if m.site not in sites and 0 < r.estimate.high <= FEW_DIRECTIONS * min(m.shape)
+    ]
+    ranks = [round(r.estimate.value) for _, r in low]
+    ends = f"{min(ranks)} to {max(ranks)}" if len({*ranks}) > 1 else f"{max(ranks, default=0)}"
+    yield from told(
+        LOW_RANK_CHANGE,
+        "note",
+        worst(low),
+        f"the change has rank {ends}, to the precision of the numbers: a low-rank adapter that was "
+        "merged looks so.",
+        "Keep the change as two factors: nothing is lost.",
+    )
+    yield from told(
+        CHANGE_WITHIN_ROUNDING,
+        "note",
+        worst(hidden),
+        "half of the change or more is what rounding to the format of the file makes: how the rest "
+        "is spread over directions does not show.",
+        "Compare copies in float32, as the optimizer holds them.",
+    )
+
+
 INTRUDER_DIRECTIONS = Kind(
     "intruder-directions",
     "of two versions, leading directions of the second are beyond doubt none of the first",
@@ -627,6 +673,7 @@ RULES: tuple[Rule[Facts], ...] = (
     underflown,
     unmoved,
     far_moved,
+    few_directions,
     intruders,
 )
 KINDS = kinds_of(RULES)

@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Float64
@@ -18,7 +18,8 @@ from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.entries import PANEL, entries
 from sigmascope.linalg.krylov import leading, tamed, times
 from sigmascope.linalg.measures import NOISE, OF_SPECTRUM, TAIL
-from sigmascope.linalg.spectra import principal_angles
+from sigmascope.linalg.norms import spectral_norm
+from sigmascope.linalg.spectra import principal_angles, spectrum
 from sigmascope.scanning.matrices import Cut
 from sigmascope.scanning.measuring import MapEnds, Measured, in_unit, items, off, told
 from sigmascope.scanning.planning import (
@@ -42,7 +43,7 @@ from sigmascope.scanning.planning import (
 
 
 ALIKE = 0.85  # cosine of two sketches, of which copies miss that by more than two deviations
-ROWS = 1024  # of the table of cosines at a time
+ROWS = 1024  # of a table of cosines, or of a matrix, at a time
 
 
 def candidates(
@@ -227,6 +228,9 @@ def _named(known: Mapping[str, Stored], name: str) -> Stored | None:
 
 
 COMPARED = 10  # leading directions of two versions
+OF_DIFFERENCE = (q.CHANGE_STABLE_RANK, q.CHANGE_SPIKES, q.CHANGE_IN_TOP_EIGHTH, q.CHANGE_RANK,
+                 q.CHANGE_BY_ROUNDING)  # fmt: skip
+OF_DIRECTIONS = (q.LARGEST_ANGLE, q.INTRUDERS, q.CHANGE_IN_LEADING)
 INTRUDER = 0.6  # cosine below which a direction is none of the first version's
 WHOLE_SIDE = 1024  # up to which all directions of the first version are known
 COPY = 0.99  # cosine from which on two matrices are told as copies
@@ -273,7 +277,7 @@ def hold(pair: MatrixPair, A: Float[Tensor, "_ _"], B: Float[Tensor, "_ _"]) -> 
         return
     power = max((tamed(M)[1] for M in _wide(A, B) if M.any()), default=0)
     A, B = (times(M, -power) for M in _wide(A, B)) if power else (A, B)
-    for item in _copies(pair, A, B) if pair.kind == "copy" else _change(pair, A, B):
+    for item in _copies(pair, A, B) if pair.kind == "copy" else _change(pair, A, B, power):
         if not isinstance(item, Reading) or item.quantity in pair.wanted:
             yield in_unit(item, power)
 
@@ -319,8 +323,8 @@ def _wide(A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
     return A.to(wide), B.to(wide)
 
 
-def _change(pair: MatrixPair, A: Tensor, B: Tensor) -> Iterator[Item]:
-    """Of two versions of one matrix: how far it moved, and in which directions."""
+def _change(pair: MatrixPair, A: Tensor, B: Tensor, power: int) -> Iterator[Item]:
+    """Of two versions of one matrix, over `2^power`: how far it moved, and where to."""
     inner, first, second, apart = _products(A, B)
     if first == 0:
         yield Skipped(pair.site, "all else", "the first version is exactly zero")
@@ -333,11 +337,12 @@ def _change(pair: MatrixPair, A: Tensor, B: Tensor) -> Iterator[Item]:
     lost = rounding * EPS * math.sqrt(second / first)  # of the scale, whatever cancels in it
     scale = inner / first
     yield _read(pair, q.BEST_SCALE, Estimate.within(scale, lost + abs(scale) * rounding * EPS))
+    yield _read(pair, q.CHANGE_SIZE, Estimate.exactly(0.0) if same else moved)
     if apart == 0:
-        for name in (q.TURNED_CHANGE, q.CHANGE_NORM):
+        for name in (q.TURNED_CHANGE, q.CHANGE_NORM, q.SPECTRAL_CHANGE):
             yield _read(pair, name, Estimate.exactly(0.0))
-        names = "change stable rank, change spikes, largest angle, intruders"
-        yield Skipped(pair.site, names, "nothing has changed")
+        names = (*OF_DIFFERENCE, *OF_DIRECTIONS)
+        yield Skipped(pair.site, ", ".join(names), "nothing has changed")
         return
     turned = math.sqrt(
         sum(float((other - scale * one).square().sum()) for one, other in _panels(A, B)) / first
@@ -346,11 +351,15 @@ def _change(pair: MatrixPair, A: Tensor, B: Tensor) -> Iterator[Item]:
     yield _read(pair, q.TURNED_CHANGE, Estimate.within(turned, gap).at_least(0.0))
     generator = torch.Generator().manual_seed(pair.tasks[0].seed)
 
-    # norm, rank and spikes of the difference, rounded once, whose energy is known before that
+    # norm, ranks and spikes of the difference, whose energy is known before it is rounded once
     first_wide, second_wide = _wide(A, B)
-    D = second_wide - first_wide
+    whole = min(A.shape) <= WHOLE_SIDE
+    D = second_wide.double() - first_wide.double() if whole else second_wide - first_wide
     seen = entries(D, "")
-    s = leading(D, energy=seen.energy.high, vectors=0, generator=generator).spectrum
+    if whole:
+        s = spectrum(D, route="exact")  # what rounding leaves may be 1e-8 of the norm
+    else:
+        s = leading(D, energy=seen.energy.high, vectors=0, generator=generator).spectrum
     found = measure(D, (q.SPECTRAL_NORM, q.SPIKES), s=s, entries=seen, generator=generator)
     top = found.numbers[q.SPECTRAL_NORM]
     yield _read(pair, q.CHANGE_NORM, top)
@@ -360,25 +369,131 @@ def _change(pair: MatrixPair, A: Tensor, B: Tensor) -> Iterator[Item]:
         yield _read(pair, q.CHANGE_SPIKES, found.numbers[q.SPIKES])
     else:
         yield Skipped(pair.site, q.CHANGE_SPIKES, found.undefined[q.SPIKES])
+    yield _read(pair, q.CHANGE_IN_TOP_EIGHTH, _top_eighth(s, moved**2))
+    noise = _rounding(pair, A, B, power)
+    if noise is None:
+        why = f"how numbers are rounded in {pair.tasks[1].matrix.dtype} is not known"
+        yield Skipped(pair.site, f"{q.CHANGE_RANK}, {q.CHANGE_BY_ROUNDING}", why)
+    else:
+        yield _read(pair, q.CHANGE_BY_ROUNDING, noise.energy / moved**2)
+        yield _read(pair, q.CHANGE_RANK, _rank_above(s, moved**2, noise))
 
     # angles between the leading directions, and those of the second that are none of the first
     k = min(COMPARED, min(A.shape) // 2)
     if k < 1:
+        yield _read(pair, q.SPECTRAL_CHANGE, (top / size).at_least(0.0))  # one direction: one norm
         why = "of a single direction nothing can be compared"
-        yield Skipped(pair.site, "largest angle, intruders", why)
+        yield Skipped(pair.site, ", ".join(OF_DIRECTIONS), why)
         return
     one, other = (leading(M, count=k + 1, generator=generator) for M in (A, B))
+    yield _read(pair, q.SPECTRAL_CHANGE, (top / spectral_norm(one.spectrum)).at_least(0.0))
     angle = max(
         float(principal_angles(first[:, :k], second[:, :k])[-1])
         for first, second in ((one.left, other.left), (one.right, other.right))
     )
-    slack = math.asin(off(one, A, k)) + math.asin(off(other, B, k))
+    sines = off(one, A, k), off(other, B, k)
+    slack = sum(map(math.asin, sines))
     ends = max(min(angle, math.pi / 2) - slack, 0.0), min(angle + slack, math.pi / 2)
     how = f"{k} leading directions by block krylov"
     risk = one.spectrum.risk + other.spectrum.risk
     form = f"{k} directions"
     yield _read(pair, q.LARGEST_ANGLE, Estimate(min(angle, ends[1]), *ends, how, risk), form)
     yield _read(pair, q.INTRUDERS, _intruders(A, other.left[:, :k].double(), generator), form)
+
+    # each projector may be off by its sine, and so may what it leaves of the difference
+    left, right = one.left[:, :k].double(), one.right[:, :k].double()
+    parts = (d.double().mT @ u for d, u in zip(D.split(ROWS), left.split(ROWS), strict=True))
+    held = float(torch.linalg.matrix_norm(right.mT @ sum(parts)))
+    reach = held / moved.value
+    far = 2 * sines[0] + rounding * EPS
+    inside = [min(max(x, 0.0), 1.0) ** 2 for x in (reach, reach - far, reach + far)]
+    estimate = Estimate(inside[0], inside[1], inside[2], how, one.spectrum.risk)
+    yield _read(pair, q.CHANGE_IN_LEADING, estimate, form)
+
+
+def _top_eighth(s: Spectrum, energy: Estimate) -> Estimate:
+    """Share of the energy in the largest eighth of the directions; bounded where fewer are known.
+
+    Args:
+        s: Singular values of a matrix that is not zero.
+        energy: The sum of the squares of all.
+    """
+    top = math.ceil(min(s.shape) / 8)
+    low, value, high = (float(x[:top].square().sum()) for x in (s.low, s.sigma, s.high))
+    high += max(top - len(s.sigma), 0) * float(s.high[-1]) ** 2
+    share = min(value / energy.value, 1.0)
+    ends = min(low / energy.high, share), max(min(high / energy.low, 1.0), share)
+    return Estimate(share, *ends, s.how, s.risk)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """What rounding both versions to their formats makes of their difference.
+
+    Attributes:
+        energy: Its squared Frobenius norm, on the average.
+        edge: What its spectral norm is hardly ever above.
+    """
+
+    energy: float
+    edge: float
+
+
+FORMATS = {"float64": torch.float64, "float32": torch.float32,
+           "bfloat16": torch.bfloat16, "float16": torch.float16}  # fmt: skip
+ABOVE = 1.1  # times what is usual of rounding: it strays, the less the larger the matrix
+
+
+def _rounding(pair: MatrixPair, A: Tensor, B: Tensor, power: int) -> Rounding | None:
+    """Rounding to nearest, of both, over `2^power`; None of a format that is not known.
+
+    An error is spread evenly over a unit in the last place `u`, with variance `u² / 12`, and is
+    independent of others. Such a matrix has a norm of at most about the root of the largest sum of
+    variances in a row, with that in a column (Bandeira & van Handel 2016, Thm. 1.1).
+    """
+    formats = [FORMATS.get(task.matrix.dtype) for task in pair.tasks]
+    if isinstance(pair.tasks[1].cut, Product):  # added here, to a base that is exact
+        formats = [torch.float32, torch.float32]
+    if None in formats:
+        return None
+    across, down = list[Tensor](), torch.zeros(A.shape[1], dtype=torch.float64)
+    for rows in zip(A.split(ROWS), B.split(ROWS), strict=True):
+        variance = torch.zeros(rows[0].shape, dtype=torch.float64)
+        for M, dtype in zip(rows, formats, strict=True):
+            assert dtype is not None
+            info = torch.finfo(dtype)
+            exponent = torch.where(M == 0, -2000, torch.frexp(M.double())[1])  # of zero: the least
+            unit = info.eps * torch.exp2(exponent.double() - 1)
+            least = times(torch.tensor(info.smallest_normal * info.eps).double(), -power)
+            variance += unit.clamp_min(float(least)).square() / 12
+        across.append(variance.sum(1))
+        down += variance.sum(0)
+    wide = torch.cat(across)
+    edge = math.sqrt(float(wide.max())) + math.sqrt(float(down.max()))
+    return Rounding(float(wide.sum()), ABOVE * edge)
+
+
+def _rank_above(s: Spectrum, energy: Estimate, noise: Rounding) -> Estimate:
+    """Singular values to be taken off until the rest is no more than rounding makes.
+
+    The value counts those that surely are: in double precision the last ones are not known.
+    """
+    side, known = min(s.shape), len(s.sigma)
+
+    def count(norms: Tensor, squares: Tensor) -> int | None:
+        if s.complete:
+            rest = squares.square().flip(0).cumsum(0).flip(0)  # small ones first: none cancels
+            rest, norms = (torch.cat([x, x.new_zeros(1)]) for x in (rest, norms))
+        else:
+            rest = energy.value - squares.square().cumsum(0) + squares.square()
+        enough = ((rest <= ABOVE * noise.energy) & (norms <= noise.edge)).nonzero()
+        return int(enough[0]) if len(enough) else None
+
+    fewest = count(s.low, s.low if s.complete else s.high)
+    most = count(s.high, s.high if s.complete else s.low)
+    low = known if fewest is None else fewest
+    high = side if most is None else max(most, low)
+    return Estimate(float(low), float(low), float(high), s.how, s.risk)
 
 
 def _intruders(A: Tensor, Y: Float[Tensor, "m k"], generator: torch.Generator) -> Estimate:
@@ -409,8 +524,8 @@ def _read(pair: MatrixPair, name: str, estimate: Estimate, form: str = "") -> Re
 
 CHANGES = frozenset(
     {
-        q.RELATIVE_CHANGE, q.BEST_SCALE, q.TURNED_CHANGE, q.CHANGE_NORM, q.CHANGE_STABLE_RANK,
-        q.CHANGE_SPIKES, q.LARGEST_ANGLE, q.INTRUDERS,
+        q.RELATIVE_CHANGE, q.BEST_SCALE, q.TURNED_CHANGE, q.CHANGE_NORM, q.CHANGE_SIZE,
+        q.SPECTRAL_CHANGE, *OF_DIFFERENCE, *OF_DIRECTIONS,
     }
 )  # fmt: skip
 
@@ -504,9 +619,10 @@ def _reasons(work: PlannedWork) -> dict[str, str]:
 
 
 def _memory(tasks: tuple[Task, Task]) -> int:
-    """Both as they are stored, and in single precision both and their difference."""
+    """Both as they are stored and in single precision; their difference, and what is made of it."""
     one, other = (task.matrix for task in tasks)
-    return RESTING + one.bytes + other.bytes + 12 * one.rows * one.cols + 2**26
+    each = 32 if min(one.shape) <= WHOLE_SIDE else 12  # in double precision, and its factors
+    return RESTING + one.bytes + other.bytes + each * one.rows * one.cols + 2**26
 
 
 def _unlike(task: Task, twin: Task, settings: Settings) -> str:

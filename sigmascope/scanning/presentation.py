@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import accumulate
 from statistics import median
 from typing import Any, Final
 
@@ -180,8 +181,56 @@ def change_parts(scan: Scan, read: Columns, screen: Screen) -> Iterator[Part]:
         if more:
             table.add_row(Text(f"{more} (--whole lists them)", "dim"))
         yield from section("Moved most", table)
+    if still < len(moved) and q.CHANGE_SIZE in read:
+        yield from section("Spread", *_spread(moved, read))
     if words := _directions(moved, read):
         yield from section("Directions", *(Text(line) for line in words))
+
+
+def _spread(moved: Sequence[Matrix], read: Columns) -> Iterator[Part]:
+    """How a change is spread over matrices, and over the directions of each."""
+    squares = {m.site: sum(x * x for x in _all(read, q.CHANGE_SIZE, [m])) for m in moved}
+    total = sum(squares.values())
+    if not 0 < total < math.inf:
+        return
+    order = sorted(squares, key=squares.__getitem__, reverse=True)
+    sums = accumulate(squares[site] for site in order)
+    half = next((i for i, x in enumerate(sums, 1) if x >= total / 2), len(order))
+    most = f"{shortened(printable(order[0]), SITE)} ({squares[order[0]] / total:.0%})"
+    yield Text(
+        f"Half of the change (squared norm) is in {half:,} of {len(moved):,} matrices, most in "
+        f"{most}."
+    )
+    right = ("share", "spectral", "rank", "top eighth", "in leading", "rounding")
+    table = grid("kind", *right, right=right)
+    for kind, matrices in by_kind(moved).items():
+        inside = _all(read, q.CHANGE_IN_LEADING, matrices)
+        # beside what a change has there whose directions are drawn at random
+        chances = [
+            r.estimate.value * m.rows * m.cols / int(r.form.split()[0]) ** 2
+            for m in matrices
+            if (r := read.get(q.CHANGE_IN_LEADING, {}).get(m.site))
+        ]
+        times = f" ({compact(median(chances), digits=2)}×)" if chances else ""
+        top, rounding = (
+            _all(read, name, matrices) for name in (q.CHANGE_IN_TOP_EIGHTH, q.CHANGE_BY_ROUNDING)
+        )
+        table.add_row(
+            Text(shortened(printable(kind), KIND)),
+            f"{sum(squares[m.site] for m in matrices) / total:.1%}",
+            _one(read, q.SPECTRAL_CHANGE, matrices),
+            _one(read, q.CHANGE_RANK, matrices),
+            f"{median(top):.0%}" if top else "–",
+            f"{compact(median(inside), digits=2)}{times}" if inside else "–",
+            f"{compact(median(rounding), digits=2)}" if rounding else "–",
+        )
+    yield table
+    yield Text(
+        "rank: of the change, beyond what rounding makes; top eighth: share of it in an eighth of "
+        "its directions; in leading: share in the first version's leading ones (beside chance); "
+        "rounding: share of it that rounding makes.",
+        "dim",
+    )
 
 
 def _directions(moved: Sequence[Matrix], read: Columns) -> Iterator[str]:

@@ -130,6 +130,26 @@ NORM = "Frobenius norm"
             [("a", "relative change", 1), ("a", "intruders", Estimate(2, 1, 2, "x"))],
             [("a", "relative change", 1), ("a", "intruders", Estimate(2, 0, 2, "x"))],
         ),
+        (
+            "low-rank-change",
+            [("a", "change rank", 4), ("a", "change by rounding", 0.49)],
+            [("a", "change rank", 5), ("a", "change by rounding", 0.49)],
+        ),
+        (
+            "low-rank-change",
+            [("a", "change rank", 1), ("a", "change by rounding", 0.1)],
+            [("a", "change rank", Estimate(1, 1, 5, "x")), ("a", "change by rounding", 0.1)],
+        ),
+        (
+            "low-rank-change",
+            [("a", "change rank", 1), ("a", "change by rounding", 0.1)],
+            [("a", "change rank", 0), ("a", "change by rounding", 0.1)],
+        ),
+        (
+            "change-within-rounding",
+            [("a", "change rank", 4), ("a", "change by rounding", 0.5)],
+            [("a", "change rank", 4), ("a", "change by rounding", 0.49)],
+        ),
     ],
 )
 def test_a_rule_speaks_from_its_threshold_on(name, speaks, silent):
@@ -267,6 +287,22 @@ def test_frozen_far_moved_and_overwritten_matrices_are_named():
     assert found["far-moved-weights"].site == "h.2.fc1.weight"
     assert found["intruder-directions"].site == "h.2.fc1.weight"
     assert set(found) == {"unmoved-weights", "far-moved-weights", "intruder-directions"}
+
+
+def test_a_merged_adapter_is_named_with_its_rank_and_full_training_is_not():
+    generator = torch.Generator().manual_seed(9)
+    before = {n: W.bfloat16() for n, W in weights().items()}
+    draw = lambda *shape: torch.randn(*shape, generator=generator)
+    merged = {n: (W + 0.2 * draw(80, 3) @ draw(3, 60)).bfloat16() for n, W in before.items()}
+    full = {n: (W + 0.2 * draw(80, 60)).bfloat16() for n, W in before.items()}
+    found = {f.name: f for f in scan_findings(scan(before, against=merged))}
+    assert "rank 3" in found["low-rank-change"].says
+    names = {f.name for f in scan_findings(scan(before, against=full))}
+    assert not names & {"low-rank-change", "change-within-rounding"}
+    hidden = {n: (W.float() * (1 + 1e-3 * draw(80, 60))).bfloat16() for n, W in weights().items()}
+    names = {f.name for f in scan_findings(scan(before, against=hidden))}
+    assert "change-within-rounding" in names
+    assert "low-rank-change" not in names
 
 
 def test_errors_come_first():

@@ -138,8 +138,15 @@ def changes_of(matrix, i):
         "change spikes": float(i % 4),
         "largest angle": min(1.5, 5 * far),
         "intruders": float(i % 9 == 0),
+        "change size": 3 * far,
+        "spectral change": far / 2,
+        "change rank": float(8 + i % 5),
+        "change by rounding": 1e-3,
+        "change in top eighth": 0.6,
     }.items():
         yield Reading(matrix.site, name, Estimate.exactly(value), SCAN, "matrix")
+    inside = Estimate(0.02, 0.01, 0.03, "leading directions", 1e-6)
+    yield Reading(matrix.site, "change in leading directions", inside, SCAN, "10 directions")
 
 
 def meetings(found):

@@ -3,9 +3,11 @@
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given, settings, strategies as st
 from safetensors.torch import save_file
 from zoo import MATRICES, NOT_FINITE, fresh
 
@@ -38,6 +40,8 @@ def test_the_same_checkpoint_twice_has_not_moved():
         "best scale",
         "turned change",
         "change norm",
+        "change size",
+        "spectral change",
     }
     assert "nothing has changed" in {s.why for s in found.skipped}
 
@@ -119,7 +123,9 @@ def test_memory_is_that_of_both_and_their_difference():
 CHANGES = frozenset(
     {
         "relative change", "best scale", "turned change", "change norm", "change stable rank",
-        "change spikes", "largest angle", "intruders",
+        "change spikes", "largest angle", "intruders", "change size", "spectral change",
+        "change rank", "change by rounding", "change in top eighth",
+        "change in leading directions",
     }
 )  # fmt: skip
 LARGE = torch.randn(300, 260, generator=fresh())
@@ -171,10 +177,15 @@ def dense_change(A, B):
         "best scale": scale,
         "turned change": float((B - scale * A).norm() / size) if s[0] > 0 else 0.0,
         "change norm": float(s[0]) * unit,
+        "change size": float(D.norm()) * unit,
+        "spectral change": float(s[0] / torch.linalg.matrix_norm(A, 2)),
     }
     if s[0] == 0:
         return ref
-    ref["change stable rank"] = float(s.square().sum() / s[0] ** 2)
+    squares = s.square()
+    ref["change stable rank"] = float(squares.sum() / s[0] ** 2)
+    top = math.ceil(len(s) / 8)
+    ref["change in top eighth"] = float(squares[:top].sum() / squares.sum())
     k = min(10, min(A.shape) // 2)
     if k == 0:
         return ref
@@ -182,6 +193,8 @@ def dense_change(A, B):
     if all(v[k - 1] - v[k] > 1e-9 * v[0] for v in (a, b)):
         widest = max(sine(U[:, :k], X[:, :k]), sine(V[:k].mT, Y[:k].mT))
         ref["largest angle"] = math.asin(widest)
+        inside = (U[:, :k].mT @ D @ V[:k].mT).norm() / D.norm()
+        ref["change in leading directions"] = float(inside.square().clamp(max=1))
     if (b[: k + 1].diff() < -1e-3 * b[0]).all():
         known = U[:, a > 1e-12 * a[0]]
         ref["intruders"] = float(((known.mT @ X[:, :k]).abs().amax(0) < 0.6).sum())
@@ -207,7 +220,8 @@ def test_every_number_holds_the_dense_one(case, second):
         assert q.least <= estimate.low <= estimate.high <= q.most, name
         assert math.isfinite(estimate.value)
     assert CHANGES - {*seen} == said
-    for name in ("relative change", "turned change", "change norm", "change stable rank"):
+    near = "relative change", "turned change", "change norm", "change stable rank", "change size"
+    for name in near:
         if name in seen:
             assert seen[name].high - seen[name].low < 0.12 * seen[name].value + 1e-6
 
@@ -216,7 +230,8 @@ def test_equal_versions_have_not_changed():
     seen, said = held(LARGE, LARGE.clone())
     assert seen["best scale"].value == pytest.approx(1)
     assert [seen[n].value for n in ("relative change", "turned change", "change norm")] == [0] * 3
-    assert said == {"change stable rank", "change spikes", "largest angle", "intruders"}
+    sizes = {"relative change", "best scale", "turned change", "change norm"}
+    assert said == CHANGES - sizes - {"change size", "spectral change"}
 
 
 def test_a_scaled_version_turns_nothing():
@@ -240,6 +255,106 @@ def test_a_change_of_low_rank_is_found_with_its_directions():
     assert seen["change stable rank"].value == pytest.approx(29 / 16, rel=1e-4)
     assert seen["intruders"].value == dense_change(LARGE, B).get("intruders", 4) >= 3
     assert seen["largest angle"].value > 1.3
+
+
+FORMATS = [torch.float32, torch.float16, torch.bfloat16]
+
+
+def added(r, shape=(256, 192), size=1e-3):
+    g = fresh(6)
+    left, right = (torch.randn(d, r, generator=g).double() for d in shape)
+    return size * left @ right.mT
+
+
+START = torch.randn(256, 192, generator=fresh(8)).double() * 0.05
+
+
+@pytest.mark.parametrize("merged", [True, False])
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("rank", [1, 4, 16])
+def test_a_change_of_low_rank_has_that_rank_whatever_the_format_rounds(rank, dtype, merged):
+    """Added to the numbers of a file, as by an adapter, or to others of which a file is made."""
+    A = START.to(dtype)
+    B = ((A.double() if merged else START) + added(rank)).to(dtype)
+    seen, _ = held(A, B)
+    found = seen["change rank"]
+    assert found.low == found.value == rank
+    assert found.high == rank
+    assert seen["change in top eighth"].value > 0.9
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.parametrize("rank", [60, 192])
+def test_a_change_in_many_directions_has_no_low_rank(rank, dtype):
+    D = added(rank)
+    A = START.to(dtype)
+    seen, _ = held(A, (A.double() + D).to(dtype))
+    assert seen["change rank"].low > 0.8 * rank
+    assert seen["change rank"].high <= 192
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e4])
+def test_what_rounding_makes_is_what_it_has_made(dtype, size):
+    size = size if dtype == torch.bfloat16 else min(max(size, 1e-3), 1e4)
+    # zeros are exact; among numbers of the least spacing they may be rounded, which is counted
+    start = START * (noise_like(START, 1.0) > 0) if size == 1.0 else START
+    moved = start + 3 * torch.finfo(dtype).eps * noise_like(START, 1.0)
+    A, B = (size * start).to(dtype), (size * moved).to(dtype)
+    D = B.double() - A.double()
+    made = (D - size * (moved - start)).square().sum() / D.square().sum()
+    share = held(A, B)[0]["change by rounding"].value
+    assert share == pytest.approx(float(made), rel=0.05)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@given(st.integers(0, 2**31 - 1), st.integers(1, 12), st.sampled_from([1e-30, 1.0, 1e30]))
+@settings(max_examples=15, deadline=None)
+def test_no_rank_is_said_to_be_larger_than_what_was_added(dtype, seed, rank, unit):
+    g = torch.Generator().manual_seed(seed)
+    left, right = (torch.randn(d, rank, generator=g).double() for d in (60, 48))
+    A = (unit * torch.randn(60, 48, generator=g).double()).to(dtype)
+    B = (A.double() + unit * 0.2 * left @ right.mT).to(dtype)
+    assert held(A, B)[0]["change rank"].value <= rank
+
+
+def test_a_change_within_leading_directions_is_told_from_one_by_chance():
+    U, s, Vh = torch.linalg.svd(LARGE.double())
+    s[:10] *= 4  # directions that are surely those
+    A = U[:, :260] @ torch.diag(s) @ Vh
+    inside, _ = held(A, A + U[:, :10] @ torch.diag(s[:10] / 9) @ Vh[:10])
+    found = inside["change in leading directions"]
+    assert found.low > 0.9
+    assert found.high == 1
+    assert inside["spectral change"].value == pytest.approx(1 / 9, rel=1e-3)
+    outside, _ = held(A, A + U[:, 10:20] @ Vh[10:20])
+    assert outside["change in leading directions"].value < 1e-6
+    g = fresh(3)
+    shares = [
+        held(A, A + torch.randn(A.shape, generator=g).double())[0]["change in leading directions"]
+        for _ in range(4)
+    ]
+    chance = 10 * 10 / A.numel()
+    assert sum(e.value for e in shares) / 4 == pytest.approx(chance, rel=0.3)
+
+
+def test_a_format_whose_rounding_is_not_known_has_no_rank():
+    one = pair(START, START + added(2))
+    tasks = tuple(replace(t, matrix=replace(t.matrix, dtype="float8_e4m3fn")) for t in one.tasks)
+    items = [*hold(replace(one, tasks=tasks), START, START + added(2))]
+    (why,) = {i.why for i in items if not isinstance(i, Reading) and "change rank" in i.what}
+    assert "float8_e4m3fn is not known" in why
+
+
+def test_on_large_sides_what_is_known_of_the_leading_values_bounds_the_spread(monkeypatch):
+    monkeypatch.setattr("sigmascope.scanning.against.WHOLE_SIDE", 100)
+    few, _ = held(START.float(), (START + added(4)).float())
+    assert few["change rank"].low <= 4 <= few["change rank"].high
+    many, _ = held(START.float(), (START + added(192)).float())
+    assert many["change rank"].high == 192
+    s = torch.linalg.svdvals(added(192)).square()
+    true = float(s[:24].sum() / s.sum())
+    assert many["change in top eighth"].low <= true <= many["change in top eighth"].high
 
 
 def test_orthogonal_versions_have_a_scale_of_nothing():

@@ -34,6 +34,8 @@ from tests.scanning.made import EVERY, task
 PAIRS = {
     "alignment", "unit imbalance", "copy cosine", "relative change", "best scale", "turned change",
     "change norm", "change stable rank", "change spikes", "largest angle", "intruders",
+    "change size", "spectral change", "change rank", "change by rounding", "change in top eighth",
+    "change in leading directions",
 }  # fmt: skip
 QUIET = {  # shares that go without saying where they are zero
     "zero rows", "zero columns", "zero entries", "subnormal entries", "saturated entries",

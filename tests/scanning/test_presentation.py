@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -205,6 +206,23 @@ def test_the_ten_that_moved_most_are_named_in_order():
     assert abs(far[0] - changes[0]) < 1e-3
     assert more == "… 64 more (--whole lists them)"
     assert len(under("Moved most", text(MOVED, whole=True))) == 75
+
+
+def test_the_spread_over_matrices_and_directions_is_told():
+    rows = under("Spread", MOVED_SAID)
+    says = " ".join(rows)
+    squares = sorted((r.estimate.value**2 for r in MOVED.series("change size")), reverse=True)
+    half = next(i for i in range(1, 75) if sum(squares[:i]) >= sum(squares) / 2)
+    assert f" {half} of 74 matrices" in says
+    assert f"({squares[0] / sum(squares):.0%})" in says
+    kinds = [row for row in rows if "×" in row]
+    assert len(kinds) == 8
+    shares = [float(s) for row in kinds for s in re.findall(r"([\d.]+)%", row)[:1]]
+    assert sum(shares) == pytest.approx(100, abs=0.5)
+    (keys,) = (row for row in kinds if row.startswith("attention key"))
+    (matrix,) = {m.shape for m in MOVED.matrices if m.kind == "attention key"}
+    times = float(re.findall(r"\(([\d.e]+)×\)", keys)[0])
+    assert times == pytest.approx(0.02 * matrix[0] * matrix[1] / 100, rel=0.06)
 
 
 def test_new_and_turned_directions_are_counted():
