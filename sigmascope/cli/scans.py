@@ -104,7 +104,8 @@ def scan(
         checkpoints: A `.safetensors`, `.pt`, `.bin` or `.gguf` file, a folder of Hugging Face or of
             `torch.distributed.checkpoint`, an adapter, or a URL such as `s3://` or `hf://`; of
             several, one after the other.
-        against: A later version: says which matrices moved, how far and in which directions.
+        against: A later version: says which matrices moved, how far and in which directions, how
+            the change is spread over them, and its rank (of a merged adapter, say).
         what: Which matrices, and what of them.
         how: By whom, and within which means.
         plan: Only say what would be done, from headers.

@@ -647,9 +647,10 @@ def intruders(facts: Facts) -> Iterator[Finding]:
         INTRUDER_DIRECTIONS,
         "note",
         worst((m, r) for m, r in facts.of(q.INTRUDERS) if r.estimate.low > 0),
-        "leading directions of the second version are none of the first: fine-tuning wrote over "
-        "the spectrum there, and forgets more.",
-        "Take a lower rate or fewer steps; with an adapter, a higher rank or full fine-tuning.",
+        "leading directions of the second version are none of the first: training wrote over the "
+        "spectrum there; a model that was fine-tuned forgets more.",
+        "If the first is what was fine-tuned, take a lower rate or fewer steps; with an adapter, a "
+        "higher rank or full fine-tuning.",
     )
 
 

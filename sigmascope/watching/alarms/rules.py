@@ -177,7 +177,7 @@ CALMEST = 0.75  # of the first
 WIDE, IN_A_ROW = 32, 3  # of the smaller side, below which noise is flat too; readings in a row
 ORTHOGONAL = 0.18  # stable rank of a step of Muon that works, over the smaller side (watching.md)
 # where Newton and Schulz make fewer steps than is usual; and else, for gradients of few directions
-# leave healthy ones at 0.075
+# leave healthy ones at 0.055
 FEW_DIRECTIONS, FEWEST_DIRECTIONS = 0.15, 0.05
 FLATTER = 1.2  # times the stable rank of noise of that shape
 USUAL_STEPS = 5  # of Newton and Schulz
@@ -552,7 +552,8 @@ RULES: tuple[AlarmRule, ...] = (
         "the gradient of a layer has 8 times its usual norm while the loss rises",
         "warning", frozenset({q.GRADIENT_NORM}),
         "Pascanu, Mikolov & Bengio 2013, Sec. 2",
-        ("Clip gradients to their usual norm.", "Look at the batches since this step."),
+        ("Clip gradients to their usual norm, where steps grow with them (those of Muon do not).",
+         "Look at the batches since this step."),
         quantity=q.GRADIENT_NORM, up=True, usual=8.0, score=6.0, first=1.5,
         words="the gradient is {times} times its usual norm",
     ),
