@@ -61,7 +61,7 @@ def widths() -> Iterator[Answer]:
         module = ".a" if want == "(scores" else want.rpartition(".")[0]
         theirs += steepest.endswith(module) or module in steepest.split(".")
     says = (
-        "Of the check, whose data have no verdict, the steepest curve of the last step is taken; of "
+        "Of the check, whose data have no verdict, the steepest curve of the last step counts; of "
         f"{count} mistakes, one in the attention scale, one in a readout that is tied."
     )
     asked = {OURS: "ss.widths(make, widths, data)", "mup": "coord_check.get_coord_data"}
