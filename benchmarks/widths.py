@@ -2,6 +2,8 @@
 
 python -m benchmarks.widths              # standard and right parametrisations, then mistakes
 python -m benchmarks.widths --mistakes   # these alone
+python -m benchmarks.widths --depths     # residual networks of 4 to 32 layers
+python -m benchmarks.widths --rates docs/_static/rates.svg  # best rates, with a picture
 python -m benchmarks.widths | tail -1    # one line of JSON, for scripts
 
 MLP, ResNet and decoder-only transformer at widths 64 to 512, three seeds, three steps, with SGD,
@@ -23,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks._timing import environment
-from sigmascope import scaling
+from sigmascope import open_data, scaling
 
 WIDTHS, BASE = (64, 128, 256, 512), 64
 RATES = {"sgd": 0.05, "adam": 2e-3, "muon": 0.02}
@@ -339,12 +341,160 @@ def mistakes(seeds: int) -> Iterator[dict[str, Any]]:
         }
 
 
+DEPTHS = (4, 8, 16, 32)
+
+
+class Residual(nn.Module):
+    """Layers that add to what they read, times a power of their number."""
+
+    def __init__(self, depth: int, network: str, power: float) -> None:
+        super().__init__()
+        self.times, n = (depth / DEPTHS[0]) ** -power, 32
+        self.inp, self.norm, self.out = nn.Linear(64, n), nn.LayerNorm(n), nn.Linear(n, 10)
+        of = {
+            "mlp": lambda: nn.Sequential(
+                nn.LayerNorm(n), nn.Linear(n, n), nn.ReLU(), nn.Linear(n, n)
+            ),
+            "gelu": lambda: nn.Sequential(
+                nn.LayerNorm(n), nn.Linear(n, 2 * n), nn.GELU(), nn.Linear(2 * n, n, bias=False)
+            ),
+            "bare": lambda: nn.Sequential(nn.Linear(n, n), nn.Tanh(), nn.Linear(n, n)),
+        }[network]
+        self.layers = nn.ModuleList(of() for _ in range(depth))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores."""
+        x = self.inp(x)
+        for layer in self.layers:
+            x = x + self.times * layer(x)
+        return self.out(self.norm(x))
+
+
+def depths(seeds: int) -> Iterator[dict[str, Any]]:
+    """Exponents of depth against theory, where it has them; who is accused."""
+    for network in ("mlp", "gelu", "bare"):
+        for optimizer, lr in (("adam", 1e-3), ("sgd", 0.05)):
+            for power in (0.0, 0.5, 1.0):
+                begun = time.process_time()
+                found = scaling.widths(
+                    lambda depth: Residual(depth, network, power),  # noqa: B023 (called at once)
+                    depths=DEPTHS, seeds=seeds, optimizer=optimizer, lr=lr, steps=1,
+                    cure=power == 0, **task("mlp"),
+                )  # fmt: skip
+                rows = [r for r in found.weights if r.kind == "repeated"]
+                stream = next(r for r in found.weights if r.name == "(residual stream)")
+                # sums of L branches, and of L changes; with plain steps the branch counts twice
+                wanted = (1 - power) if optimizer == "adam" else 1 - 2 * power
+                laws = [r.law.exponent for r in rows if r.law is not None]
+                exact = len(laws) if power else 0  # as it is, the stream outgrows what it adds to
+                law = stream.laws["changed"].exponent
+                yield {
+                    "network": network,
+                    "optimizer": optimizer,
+                    "power": power,
+                    "stream": [
+                        # without norms branches grow with what they read
+                        None if network == "bare" and not power
+                        else law.low <= 0.5 - power <= law.high,
+                        stream.verdict,
+                    ],
+                    "held": sum(e.low <= wanted <= e.high for e in laws) if power else 0,
+                    "exact": exact,
+                    "verdicts": sorted(r.verdict for r in rows),
+                    "first": [f"{o.name}, {o.cause}" for o in found.obstacles[:1]],
+                    "accused": sorted({o.cause for o in found.obstacles}),
+                    "left": [f"{r.name}: {r.verdict}" for r in found.after
+                             if r.verdict not in ("maximal", "cannot be told")],
+                    "seconds": time.process_time() - begun,
+                }  # fmt: skip
+
+
+class Plain(nn.Module):
+    """Images through four hidden layers with norms."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.inp, self.out = nn.Linear(784, n), nn.Linear(n, 10)
+        self.hid = nn.ModuleList(nn.Linear(n, n) for _ in range(4))
+        self.norm = nn.ModuleList(nn.LayerNorm(n) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores."""
+        x = F.relu(self.inp(x.flatten(1)))
+        for hidden, norm in zip(self.hid, self.norm, strict=True):
+            x = F.relu(norm(hidden(x)))
+        return self.out(x)
+
+
+class Wide(nn.Module):
+    """Digits through four layers that add to what they read."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.inp, self.norm, self.out = nn.Linear(64, n), nn.LayerNorm(n), nn.Linear(n, 10)
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(n), nn.Linear(n, n), nn.ReLU(), nn.Linear(n, n))
+            for _ in range(4)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores."""
+        x = self.inp(x.flatten(1))
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.out(self.norm(x))
+
+
+TASKS = {  # the model, its data, the rate that is given, and for how many steps it is trained
+    "residual network, digits": (Wide, ("digits", 1797), 2e-3, 28),
+    "MLP, Fashion-MNIST": (Plain, ("fashion-mnist", 6400), 2e-3, 100),
+}
+
+
+def rates(seeds: int, picture: str) -> Iterator[dict[str, Any]]:
+    """Where the best rate lies at widths 64 and 512, as it is and with the cure; drawn."""
+    from matplotlib import pyplot
+
+    _, axes = pyplot.subplots(1, 2 * len(TASKS), figsize=(10, 2.6), sharey="row")
+    for place, (title, (kind, (data, samples), lr, steps)) in enumerate(TASKS.items()):
+        known = open_data(data, samples=samples, generator=torch.Generator().manual_seed(0))
+        found = scaling.widths(
+            kind, WIDTHS, known, lr=lr, batch_size=64, seeds=seeds, cure=True, transfer=steps
+        )
+        row: dict[str, Any] = {"task": title, "steps": steps, "seeds": seeds, "code": found.code}
+        for which, (says, pair) in enumerate(
+            (("as it is", found.best), ("cured", found.best_after))
+        ):
+            by = scaling.moved(*pair)
+            row[says] = [by.value, by.low, by.high]
+            ax = axes[2 * place + which]
+            for one, colour in zip(pair, ("tab:blue", "tab:red"), strict=True):
+                x = [lr * f for f, loss in one.curve.items() if math.isfinite(loss)]
+                y = [loss for loss in one.curve.values() if math.isfinite(loss)]
+                ax.plot(x, y, "o-", color=colour, markersize=3, label=f"width {one.width}")
+                ax.axvline(lr * one.factor.value, color=colour, linewidth=0.8, linestyle=":")
+            ax.set(xscale="log", yscale="log", xlabel="learning rate")
+            moves = f"moves by {by.value:.1f} [{by.low:.1f}, {by.high:.1f}]"
+            ax.set_title(f"{title}\n{says}: {moves}", fontsize=7)
+        yield row
+    axes[0].set_ylabel("loss")
+    axes[0].legend(fontsize=7)
+    pyplot.tight_layout()
+    pyplot.savefig(picture)
+
+
 def main() -> None:
     """Measure, tell."""
     ask = argparse.ArgumentParser(description=__doc__)
     ask.add_argument("--mistakes", action="store_true")
+    ask.add_argument("--depths", action="store_true")
+    ask.add_argument("--rates", metavar="PICTURE", default="")
     ask.add_argument("--seeds", type=int, default=3)
     given = ask.parse_args()
+    if given.rates or given.depths:
+        for row in rates(given.seeds, given.rates) if given.rates else depths(2 * given.seeds):
+            print(json.dumps(row), flush=True)
+        return
     kept: dict[str, list[dict[str, Any]]] = {"cells": [], "mistakes": []}
     if not given.mistakes:
         for row in cells(given.seeds):

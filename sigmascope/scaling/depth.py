@@ -19,8 +19,9 @@ transfer in residual networks.
 """
 
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -69,7 +70,7 @@ from sigmascope.scaling.results import (
 from sigmascope.survey.profiling import profile
 
 # what finite depth does is as usual at depth 4; of means it falls by 1/L, hardly by a root
-USUAL, ROOT = 4, 0.1
+USUAL, ROOT, INVERSE = 4, 0.1, 0.5
 SMALL = 0.02  # beside the output: a change whose effect is in proportion
 FALLS = 0.5  # of the rank of the last representation, which is much
 ANOTHER = 0.2  # between logarithms of initial sizes, from which they are of another law
@@ -107,16 +108,15 @@ def roles_of(models: Sequence[nn.Module]) -> tuple[Roles, frozenset[str]]:
         Refusal: If deeper models have no more of any weight, or others.
     """
     own = [dict(model.named_parameters()) for model in models]
-    for pattern in (r"\b\d+\b", r"\d+"):  # `layers.3.weight`, else `layer3.weight`
+    for number in (r"(?<![^.])\d+(?![^.])", r"\d+"):  # `layers.3.weight`, else `layer3.weight`
+        counted = _counted(number, own[0], own[-1])
         for shaped in (False, True):
-            roles = Roles(pattern, shaped)
+            roles = Roles(number, counted, shaped)
             counts = [Counter(roles.of(n, p) for n, p in some.items()) for some in own]
             alike = all(set(some) == set(counts[0]) for some in counts)
             # a role of several shapes mixes what a numbered sequence has before and behind layers
             shapes = {(roles.of(n, p), p.shape) for n, p in own[0].items()}
-            if alike and (shaped or len(shapes) == len(counts[0])):
-                if all(some == counts[0] for some in counts):
-                    break
+            if alike and counted and (shaped or len(shapes) == len(counts[0])):
                 return roles, frozenset(r for r in counts[0] if counts[-1][r] > counts[0][r])
     sizes = [sum(p.numel() for p in some.values()) for some in own]
     if len(set(sizes)) == 1:
@@ -129,6 +129,26 @@ def roles_of(models: Sequence[nn.Module]) -> tuple[Roles, frozenset[str]]:
         "shapes at one depth alone. Keep widths as they are, and hold layers in a list "
         "(`nn.ModuleList`), so that their names differ by a number."
     )
+
+
+def _counted(number: str, few: Iterable[str], many: Iterable[str]) -> frozenset[str]:
+    """Beginnings of names behind which deeper models have more numbers."""
+    counted = frozenset[str]()
+    blank = torch.empty(0)
+    while True:
+        roles, sides = Roles(number, counted, False), []
+        for names in (few, many):
+            seen: dict[str, set[str]] = {}
+            for name in names:
+                for found in re.finditer(number, name):
+                    # what comes before is decided already, but for the last time round
+                    start = roles.of(name[: found.start()], blank)
+                    seen.setdefault(start, set()).add(found[0])
+            sides.append(seen)
+        more = {s for s, found in sides[1].items() if len(found) > len(sides[0].get(s, found))}
+        if more <= counted:
+            return counted
+        counted |= more
 
 
 @dataclass(slots=True)
@@ -393,24 +413,26 @@ def judged(
 By = Mapping[int, Sequence[WeightReadings | None]]  # readings of one role, by depth
 
 
-def _law(by: By, name: str) -> ScalingLaw | None:
-    values = {
-        d: [one.values.get(name, 0.0) if one else 0.0 for one in many] for d, many in by.items()
-    }
-    return power_law(values, usual=USUAL, root=ROOT, paired=True)
+def _law(by: By, name: str, twice: float = 1.0) -> ScalingLaw | None:
+    values = {d: [o.values.get(name, 0.0) if o else 0.0 for o in ones] for d, ones in by.items()}
+    return power_law(values, usual=USUAL, root=ROOT, inverse=INVERSE * twice, paired=True)
 
 
 def _judged(name: str, by: By, *, repeated: bool) -> WeightScaling:
     """One role, by itself."""
-    names = (EFFECT, f"effect{LATE}", CHANGED)
-    known = {f"effect{EARLY}": EFFECT}
-    laws = {known.get(n, n): law for n in (f"effect{EARLY}", *names[1:]) if (law := _law(by, n))}
-    kind = "product" if name == STREAM else "repeated" if repeated else "single"
-    main = laws.get(CHANGED if kind == "product" else EFFECT)
     degrees = [
-        o.values["degree"] for many in by.values() for o in many if o and "degree" in o.values
+        o.values["degree"] for ones in by.values() for o in ones if o and "degree" in o.values
     ]
     degree = sum(degrees) / len(degrees) if degrees else None
+    # what finite depth does acts on the gradient too where steps go by its size
+    twice = 1 + max(degree or 0.0, 0.0)
+    names = (EFFECT, f"effect{LATE}", CHANGED)
+    known = {f"effect{EARLY}": EFFECT}
+    laws = {
+        known.get(n, n): law for n in (f"effect{EARLY}", *names[1:]) if (law := _law(by, n, twice))
+    }
+    kind = "product" if name == STREAM else "repeated" if repeated else "single"
+    main = laws.get(CHANGED if kind == "product" else EFFECT)
     verdict, why = _verdict(main, is_stream=kind == "product")
     effects = {
         d: [o.values.get(f"effect{EARLY}", 0.0) for o in many if o] for d, many in by.items()

@@ -75,6 +75,7 @@ def power_law(
     *,
     usual: int = USUAL,
     root: float = ROOT,
+    inverse: float = INVERSE,
     paired: bool = False,
 ) -> ScalingLaw | None:
     """The exponent of width.
@@ -83,6 +84,7 @@ def power_law(
         readings: Positive numbers of every width, one a seed.
         usual: The width at which what finite width does is as large as usual.
         root: Of its part that falls with a root.
+        inverse: Of its part that falls with the width itself.
         paired: Whether readings of one place share what a seed drew, which then cancels.
 
     Returns:
@@ -105,7 +107,7 @@ def power_law(
     ratio = np.array(widths) / widths[0]
     small = usual / widths[0]
     shapes = np.stack([ratio**-0.5 - 1, ratio**-1.0 - 1], 1)
-    shapes = shapes * [root * max(small, 1) ** 0.5, INVERSE * max(small, 1)]
+    shapes = shapes * [root * max(small, 1) ** 0.5, inverse * max(small, 1)]
     weight = np.linalg.inv(np.diag(noise**2 / counts) + shapes @ shapes.T)
     both = np.stack([np.ones(len(widths)), np.log(ratio)], 1)
     spreads = np.linalg.inv(both.T @ weight @ both)

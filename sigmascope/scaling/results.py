@@ -90,26 +90,38 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Names of weights without the numbers of their layers.
+    """Names of weights without the numbers of their layers, for which `*` stands.
 
     Attributes:
-        pattern: What a number of a layer looks like in a name.
+        number: What a number looks like in a name.
+        counted: Behind which beginnings of names a number counts layers; others belong to the name.
         shaped: Whether a shape must tell apart what has one name then.
     """
 
-    pattern: str
+    number: str
+    counted: frozenset[str]
     shaped: bool
 
     def of(self, name: str, p: Tensor) -> str:
         """The role of a weight of this name."""
-        role = re.sub(self.pattern, "*", name)
-        return role + (f" {tuple(p.shape)}" if self.shaped else "")
+        role, end = "", 0
+        for found in re.finditer(self.number, name):
+            role += name[end : found.start()]
+            role += "*" if role in self.counted else found[0]
+            end = found.end()
+        return role + name[end:] + (f" {tuple(p.shape)}" if self.shaped else "")
 
     @property
     def code(self) -> str:
-        """The same as an expression of `name` and `p`."""
-        role = f're.sub(r"{self.pattern}", "*", name)'
-        return role + (' + f" {tuple(p.shape)}"' if self.shaped else "")
+        """Lines that find the role of a `name` and its `p` among those of a cure."""
+        name = 'name + f" {tuple(p.shape)}"' if self.shaped else "name"
+        return "\n".join(
+            (
+                r'same = lambda k, name: re.fullmatch(re.escape(k).replace(r"\*", r"\d+"), name)',
+                "roles = {**initial, **rates}",
+                f"role = lambda name, p: next((k for k in roles if same(k, {name})), None)",
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -176,7 +188,7 @@ class Widths(Shown):
             rows = [f"    {name!r}: {power:g}," for name, power in powers.items()]
             lines += [f"{what} = {{  # powers of r", *rows, "}"] if rows else [f"{what} = {{}}"]
         if roles:
-            lines.append(f"role = lambda name, p: {roles.code}")
+            lines.append(roles.code)
             key = "role(name, p)"
         lines += [
             "with torch.no_grad():",

@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from sigmascope.core.guard import Refusal, door, random_states
 from sigmascope.diagnosis.diagnoses import data_of
 from sigmascope.diagnosis.programs.losses import LossSpec
-from sigmascope.diagnosis.programs.opened import opened
+from sigmascope.diagnosis.programs.opened import SIZE, opened
 from sigmascope.diagnosis.programs.optimizers import Recipe, Spec, recipe_of
 from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program, program_of
@@ -32,7 +32,7 @@ from sigmascope.scaling.rates import FACTORS, BestRate, best_rate
 from sigmascope.scaling.results import Axis, Roles, Widths
 
 WIDTHS, DEPTHS = (64, 128, 256, 512), (4, 8, 16, 32)
-SAMPLES = 128
+SAMPLES = 128  # at least
 ROUNDS = 3  # of a cure that is measured again
 
 
@@ -379,7 +379,7 @@ class _Bench:
             nonlocal made
             self.tell(f"trying rates at {self.family.axis} {size}", made, total)
             made += 1
-            with self._opened(size, seed, cured) as (program, recipe, data):
+            with self._opened(size, seed, cured, steps) as (program, recipe, data):
                 run = started(program.model, recipe.at(factor), data.size, clip=program.clip)
                 run.go_on(data, steps)
             return run.after(run.steps) if run.finite else math.inf
@@ -388,14 +388,14 @@ class _Bench:
 
     @contextmanager
     def _opened(
-        self, size: int, seed: int, cured: Widths | None
+        self, size: int, seed: int, cured: Widths | None, steps: int = 1
     ) -> Iterator[tuple[Program, Recipe, TrainingSamples]]:
         """What is trained at a size, and on what; `make` may draw from any source."""
         with apart(), random_states(seed):
             program, recipe = self._program(size)
             if cured is not None:
                 program, recipe = _changed(program, recipe, cured, size / self.family.sizes[0])
-            known = opened(program, samples=max(SAMPLES, (program.batch_size or 0)))
+            known = opened(program, samples=max(SAMPLES, (program.batch_size or SIZE) * steps))
             if known.unfit or not isinstance(known.targets, torch.Tensor):
                 why = known.unfit or "there are no targets"
                 raise Refusal(f"A model must be trained to see how it scales, but {why}.")
