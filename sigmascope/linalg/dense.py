@@ -149,6 +149,8 @@ def mean_and_spread(t: Tensor) -> tuple[Estimate, Estimate]:
 
 def as_it_lies(t: Tensor) -> Tensor:
     """The same numbers, the dimensions in the order of memory: flat without a copy, if whole."""
+    if t.is_contiguous():
+        return t
     return t.permute(sorted(range(t.ndim), key=lambda d: -t.stride(d)))
 
 
@@ -156,7 +158,8 @@ def _pieces(t: Tensor) -> Iterator[Tensor]:
     dense = t if t.layout == torch.strided else t.to_dense()
     real = torch.view_as_real(dense.resolve_conj()) if t.is_complex() else dense
     flat = as_it_lies(real.detach()).reshape(-1)
-    return (p.double() for p in flat.split(PIECE))
+    parts = flat.split(PIECE) if len(flat) > PIECE else (flat,)
+    return (p.double() for p in parts)
 
 
 def median(t: Tensor) -> float:

@@ -371,6 +371,9 @@ def recording(
         yield tape
 
 
+DEAF = torch._C.DisableTorchFunction  # modes that watch a model are not told what is done here
+
+
 def _keep(
     tape: Tape,
     name: str,
@@ -385,19 +388,21 @@ def _keep(
     inside = torch._C._current_graph_task_id() != -1
     if threading.get_ident() != tape.thread and not inside:
         return None  # a call of somebody else
-    read = next(tensors((args, kwargs)), None)
-    wrote = next((t for t in tensors(output) if t.is_floating_point()), None)
+    with DEAF():
+        read = next(tensors((args, kwargs)), None)
+        wrote = next((t for t in tensors(output) if t.is_floating_point()), None)
     if read is None or wrote is None or is_functorch_wrapped_tensor(wrote):
         return None  # the last inside of torch.vmap, where one sample stands for all
     held = wrote if rewrite is None else rewrite(module, read, wrote)
-    if torch.is_grad_enabled() and not held.requires_grad:
-        held = held.detach().requires_grad_()
-    if tape.listening:
-        tape.counts[name] += 1
-        count = tape.counts[name]
-        kept = read.detach().clone() if copy else read.detach()
-        site = name if count == 1 and not SECOND.search(name) else f"{name}#{count}"
-        tape.calls.append(Call(site, module, kept, held, _version(kept)))
+    with DEAF():
+        if torch.is_grad_enabled() and not held.requires_grad:
+            held = held.detach().requires_grad_()
+        if tape.listening:
+            tape.counts[name] += 1
+            count = tape.counts[name]
+            kept = read.detach().clone() if copy else read.detach()
+            site = name if count == 1 and not SECOND.search(name) else f"{name}#{count}"
+            tape.calls.append(Call(site, module, kept, held, _version(kept)))
     # the model goes on with a copy, so that an in-place activation cannot overwrite what was read
     passed_on = held.clone()
     if isinstance(module, nn.RNNBase) and type(output) is tuple and output[0] is wrote:

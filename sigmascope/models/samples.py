@@ -42,21 +42,28 @@ __all__ = [
 
 
 Batch = Tensor | tuple[Any, ...] | list[Any] | Mapping[str, Any]
+# what holds nothing, and is met often
+ATOMS = frozenset((int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.Size))
 PREFERRED = ("logits", "last_hidden_state", "output", "out", "prediction_logits", "pred")
 
 
 def tensors(value: object) -> Iterator[Tensor]:
     """Every tensor inside nested tuples, lists, mappings and dataclasses."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from tensors(part)
-    elif _is_record(value):
-        yield from tensors(_fields(value))
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from tensors(part)
+    left = [value]  # watchers ask this of every operation: a generator in each part is too slow
+    while left:
+        one = left.pop()
+        if isinstance(one, Tensor):
+            yield one
+        elif type(one) in (tuple, list):
+            left += reversed(cast(Sequence[object], one))
+        elif type(one) in ATOMS:
+            continue
+        elif isinstance(one, Mapping):
+            left += reversed([*one.values()])
+        elif _is_record(one):
+            left += reversed([*_fields(one).values()])
+        elif isinstance(one, tuple | list):
+            left += reversed(one)
 
 
 def mapped(value: Any, change: Any) -> Any:

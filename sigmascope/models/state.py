@@ -52,7 +52,7 @@ from sigmascope.core.guard import (
     unbroken,
 )
 from sigmascope.linalg import dense
-from sigmascope.models.samples import RUNS
+from sigmascope.models.samples import ATOMS, RUNS
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
@@ -378,7 +378,6 @@ def _equal(a: Tensor, b: Tensor) -> bool:
 # closure, or a file in its globals, is out of reach.
 
 
-ATOMS = frozenset((int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.Size))
 # objects of these packages hold no numbers of a model's own, and may lead far away from it
 FOREIGN = frozenset(
     (
@@ -610,7 +609,7 @@ def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
     """
     with CTRL_C:
         reach = thing if isinstance(thing, Reach) else Reach(thing)
-        own = [p for m in reach.modules for p in m.parameters(recurse=False)]
+        own = [p for m in reach.modules for p in m._parameters.values() if p is not None]
         steady = {id(t) for p in own for t in (p, p.grad if p.is_leaf else None)}
         fluid = frozenset(id(t) for t in reach.tensors if id(t) not in steady)
         kept = keepsakes([t for t in reach.tensors if weights or id(t) in fluid], fluid)
@@ -829,14 +828,14 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
             there to change those of a copy.
     """
     with apart(), ExitStack() as undo:
-        reach = Reach(model)
+        reach, modules = Reach(model), [*model.modules()]
         undo.enter_context(as_found(reach, weights=weights))
         # the fused encoder layer never calls its submodules, so nothing could be observed
         torch.backends.mha.set_fastpath_enabled(False)
-        if any(isinstance(module, nn.RNNBase) for module in model.modules()):
+        if any(isinstance(module, nn.RNNBase) for module in modules):
             # cuDNN derives by recurrent layers in training mode alone, and once
             torch._C._set_cudnn_enabled(False)
-        for module in model.modules():
+        for module in modules:
             if module.training and not isinstance(module, _BatchNorm):
                 module.training = False
         for module in reach.modules:
