@@ -164,7 +164,18 @@ class Observed:
 
     @cached_property
     def _trace(self) -> Trace:
-        trace = traced(self.model, self.batch, self._listened)
+        return self._traced()
+
+    def _unwatched(self) -> None:
+        """Make the first run, if there was none, for what asks no watchers: they are half of it.
+
+        Whoever asks them afterwards has the model run again.
+        """
+        if "_trace" not in vars(self):
+            vars(self)["_trace"] = self._traced(watched=False)
+
+    def _traced(self, *, watched: bool = True) -> Trace:
+        trace = traced(self.model, self.batch, self._listened, watched=watched)
         if self.batch_dim == 0:
             require_samples(self._own(trace.calls), self.batch, trace.output, count=self.count)
         if self.loss is not None and self.targets is not None:
@@ -217,17 +228,24 @@ class Observed:
         return self._trace.rule
 
     @cached_property
-    def uses_outside(self) -> tuple[str, ...]:
-        """Weights that are applied where no layer is called, by name."""
-        trace = self._trace
-        if trace.outside is None:  # which says why
-            trace = run_once(self.model, self.batch, self._listened, outside=True)
-        return trace.outside or ()
+    def _followed(self) -> Trace:
+        """A run in which it was watched where weights are applied."""
+        if self._trace.outside is None:  # which says why, if it cannot be
+            return run_once(self.model, self.batch, self._listened, outside=True)
+        return self._trace
 
     @property
+    def uses_outside(self) -> tuple[str, ...]:
+        """Weights that are applied where no layer is called, by name."""
+        return self._followed.outside or ()
+
+    @cached_property
     def unfed(self) -> frozenset[str]:
         """Sites that read nothing of the batch, learned queries say; none where all are so."""
-        return self._trace.unfed
+        try:
+            return self._followed.unfed
+        except Exception:  # noqa: BLE001 (operations of the user's may refuse to be watched)
+            return frozenset()
 
     @cached_property
     def squashes(self) -> tuple[Squash, ...]:
@@ -496,6 +514,10 @@ class SubjectRuns(Observed):
             run=run,
         )
 
+    def _shares(self, *, run: Taped | None = None) -> Sweep:
+        """What every output takes of every layer's share of the kernel, without Gram matrices."""
+        return self._swept(self._total, {}, grams=False, run=run)
+
     def _piece(self, outputs: int | Sequence[int]) -> int:
         size = self.scene.fitting(entries=self._entries, columns=self._columns(outputs))
         return min(size, self._at_once)
@@ -510,16 +532,25 @@ class SubjectRuns(Observed):
         """How many outputs, or which, if nobody has said."""
         if self.outputs is not None:
             return self.outputs
-        return FEW if self.output.numel() // self.count > MANY else SOME
+        return FEW if self._total > MANY else SOME
+
+    @property
+    def _total(self) -> int:
+        """Outputs of one sample."""
+        return self.output.numel() // self.count
 
     def _columns(self, outputs: int | Sequence[int]) -> int:
         wanted = outputs if isinstance(outputs, int) else len(outputs)
-        return min(wanted, self.output.numel() // self.count)
+        return min(wanted, self._total)
 
     @property
     def _fits(self) -> bool:
         """Whether adjoints of all samples are held at once."""
         return self._piece(self._differentiated) >= self.count
+
+    def _held_at_once(self, outputs: int | Sequence[int]) -> bool:
+        """Whether adjoints of all samples are few enough to be held to save a run."""
+        return self._entries * self._columns(outputs) <= SMALL and self._at_once >= self.count
 
     @property
     def _generator(self) -> torch.Generator:
@@ -540,7 +571,8 @@ class SubjectRuns(Observed):
         """Make a common run, unless there was one, and ask all that it can answer without cost."""
         if question in self._answers:
             return
-        questions = self._questions(question)
+        asked = self._questions(question).items()
+        questions = {name: ask for name, ask in asked if name not in self._answers}
         self._answers.update(dict.fromkeys((question, *questions)))
         # whatever fails here fails again, with its words, where it is asked by itself
         try:
@@ -608,12 +640,12 @@ class SubjectRuns(Observed):
         if first == "adjoints":
             # where nothing is drawn, all outputs say or some that were named, and few numbers are
             # held, those of all samples are worth it
-            wanted, total = self._differentiated, self.output.numel() // self.count
-            columns = self._columns(wanted)
-            named = columns == total or not isinstance(wanted, int)
-            small = named and self._entries * columns <= SMALL
-            if self._fits or (small and self._at_once >= self.count):
+            wanted = self._differentiated
+            named = self._columns(wanted) == self._total or not isinstance(wanted, int)
+            if self._fits or (named and self._held_at_once(wanted)):
                 asked["adjoints"] = adjoints_on
+        if first == "ntk_trace" and self._held_at_once(self._total):
+            asked["ntk_trace"] = lambda run, *_: self._shares(run=run)
         return asked
 
     @cached_property
@@ -752,20 +784,22 @@ class Subject(SubjectRuns):
     def ntk_trace(self) -> Float64[Tensor, " n"]:
         """`Tr Θ(x, x)` of every sample over all outputs, exactly.
 
-        One forward pass, and one backward pass per output, without the Gram matrices of the
-        adjoints. Parameters that are used outside of layers, or in another form than their layer's
-        (see `unaccounted`), are differentiated by one sample after the other, which takes a
-        backward pass for each sample and output.
+        One backward pass per output, without the Gram matrices of the adjoints, on the common tape;
+        where that would hold much, on one more forward pass by pieces. Parameters that are used
+        outside of layers, or in another form than their layer's (see `unaccounted`), are
+        differentiated by one sample after the other, which takes a backward pass for each sample
+        and output.
 
         Raises:
             Refusal: If a layer has gradients that no formula covers, or is used more than once, so
                 that gradients add up before they are squared; or if samples mix.
         """
+        self._unwatched()
+        self._share("ntk_trace")
         self.require_apart("ntk_trace")
         require_separate(self.model, [c.site for c in self.calls], self._uncovered)
         rest = self.leftovers
-        every = range(self.output.numel() // self.count)
-        by_formula = trace_of(self._swept(every, {}, grams=False), self.count, without=rest)
+        by_formula = trace_of(self._asked("ntk_trace", self._shares), self.count, without=rest)
         return by_formula + exact_shares(self.scene, [p for o in rest.values() for p in o])
 
     @cached_property
@@ -812,6 +846,7 @@ class Subject(SubjectRuns):
 
         One forward pass, and one backward pass for each output.
         """
+        self._unwatched()
         self.require_apart("conditioning")
         return conditioning(self.scene)
 
@@ -832,11 +867,13 @@ class Subject(SubjectRuns):
 
         Cost: one forward and backward pass; one pass along both for each product.
         """
+        self._unwatched()
         return curvature(self.scene, kind, chosen_parameters(self.model, layers))
 
     @cached_property
     def self_check(self) -> SelfCheck:
         """Second derivatives of this model by autograd against finite differences, once."""
+        self._unwatched()
         return self_check(self.scene)
 
     @cached_property
@@ -845,6 +882,7 @@ class Subject(SubjectRuns):
 
         One forward pass, and one backward pass for each output, or 64 of mixtures of many.
         """
+        self._unwatched()
         self.require_apart("jacobians")
         return jacobians(self.scene, self._generator)
 
@@ -859,7 +897,7 @@ class Subject(SubjectRuns):
 
         Cost: two forward and three backward passes for each product, on 64 samples at a time.
         """
+        self._unwatched()
         self.require_apart("tangent_kernel")
-        columns = self.output.numel() // self.count
         owned = chosen_parameters(self.model, layers)
-        return tangent_kernel(self.scene, owned, outputs=columns)
+        return tangent_kernel(self.scene, owned, outputs=self._total)

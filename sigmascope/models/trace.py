@@ -441,18 +441,21 @@ class Trace:
     drew: bool = False
 
 
-def traced(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) -> Trace:
+def traced(
+    model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module], *, watched: bool = True
+) -> Trace:
     """Run a model held still; twice where it changes in place what was recorded.
 
     Args:
         model: Left as it was found.
         batch: What it is run on.
         listened: What is recorded: layers and normalisers.
+        watched: Whether operations are watched, and where weights are applied.
 
     Raises:
         Refusal: If the model raises anything, with what it was given.
     """
-    for outside in (True, False):
+    for outside in (True, False) if watched else ():
         with suppress(Exception):  # a watcher's; the model's own comes again below
             trace = run_once(model, batch, listened, operations=True, outside=outside)
             break
@@ -460,8 +463,8 @@ def traced(model: nn.Module, batch: Batch, listened: Mapping[str, nn.Module]) ->
         trace = run_once(model, batch, listened)
     if any(c.spoiled for c in trace.calls):
         again = run_once(model, batch, listened, copy=True)
-        watched = {"operations": trace.operations, "tail": trace.tail, "outside": trace.outside}
-        return replace(again, **watched, seen=trace.calls, unfed=trace.unfed)
+        seen = {"operations": trace.operations, "tail": trace.tail, "outside": trace.outside}
+        return replace(again, **seen, seen=trace.calls, unfed=trace.unfed)
     return trace
 
 
@@ -579,21 +582,20 @@ class Outside(DispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        read = [*tensors((args, kwargs))]
-        places = [storage_of(t) for t in read]
-        data = any(place in self._data for place in places)
-        others = [t for t, p in zip(read, places, strict=True) if p not in self._data]
-        names = frozenset[str]().union(*(self._names.get(storage_of(t), ()) for t in others))
+        read = [(storage_of(t), t) for t in tensors((args, kwargs))]
+        places = {place for place, _ in read}
+        data = not self._data.isdisjoint(places)
+        others = places - self._data
+        names = NONE.union(*(self._names.get(place, NONE) for place in others))
+        name = func.__name__.partition(".")[0]
         if data and self._depth == 0:
-            product = func.__name__.split(".")[0] in PRODUCTS
+            product = name in PRODUCTS
             self.found |= dict.fromkeys(sorted(names if product else names & self._parameters))
-            if product and not names and any(is_matrix(t) for t in others):
+            if product and not names and any(is_matrix(t) for p, t in read if p in others):
                 self.found[FIXED] = None
         # whether an operation takes no numbers from what it reads, only its size and kind
-        name = func.__name__.split(".")[0]
-        fed = not (name.startswith("new_") or name.endswith("_like")) and any(
-            place in self._fed for place in places
-        )
+        sized = name.startswith("new_") or name.endswith("_like")
+        fed = not sized and not self._fed.isdisjoint(places)
         out = func(*args, **kwargs)
         for place in {storage_of(t) for t in tensors(out)}:
             fresh = place not in places

@@ -68,6 +68,34 @@ def test_the_trace_of_the_kernel_is_that_of_its_blocks():
     torch.testing.assert_close(sum(layers), subject.tangent_kernel().dense())
 
 
+@pytest.mark.parametrize(
+    ("name", "room"),
+    [("conv-grouped", 1e5), ("groupnorm", 1e5), ("embedding-mlp", 1e4), ("layernorm", 1e4)],
+)
+def test_the_trace_of_the_kernel_is_the_same_whatever_was_asked_before(name, room):
+    model, batch = MODELS[name]()
+    model = model.double()
+    first, later, apart = (Subject(model, batch) for _ in range(3))
+    _ = later.adjoints
+    torch.testing.assert_close(later.ntk_trace, first.ntk_trace, rtol=1e-12, atol=0)
+    with memory(int(room)):  # not of all samples at once
+        torch.testing.assert_close(apart.ntk_trace, first.ntk_trace, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("name", ["embedding-mlp", "residual-mlp", "batchnorm-train", "lstm"])
+def test_what_watchers_see_is_the_same_after_a_run_without_them(name):
+    model, batch = MODELS[name]()
+    watched, later = Subject(model, batch), Subject(model, batch)
+    later.curvature("gauss-newton")  # asks no watcher
+    told = lambda branches: [(b.site, b.scales, b.linear) for b in branches]
+    assert later.uses_outside == watched.uses_outside
+    assert later.unfed == watched.unfed
+    assert later.squashes == watched.squashes
+    assert told(later.branches) == told(watched.branches)
+    assert later.tail.names == watched.tail.names
+    assert later.closing_operation == watched.closing_operation
+
+
 def test_the_map_around_a_sample_needs_a_batch_of_one_tensor():
     net, x = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).double(), wide(5, 3)
     with pytest.raises(Refusal, match="got sample 0 of 5 in a tuple"):
