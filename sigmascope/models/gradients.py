@@ -31,7 +31,7 @@ def differentiable_twice(model: nn.Module) -> Iterator[None]:
     Raises:
         Refusal: If autograd cannot, with its words.
     """
-    with tape_kept(model), along_the_tape(), _ByHand():
+    with tape_kept(model), explaining(), along_the_tape(), _ByHand():
         yield
 
 
@@ -48,12 +48,8 @@ def tape_kept(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def along_the_tape() -> Iterator[None]:
-    """Differentiate, by kernels that can be differentiated again.
-
-    Raises:
-        Refusal: If autograd cannot, with its words.
-    """
-    with explaining(), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+    """Differentiate, by kernels that can be differentiated again."""
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         yield
 
 

@@ -309,6 +309,10 @@ def _bidiagonal(
     return (B / top if top > 0 else B), (top if top > 0 else 1.0)
 
 
+NEAR = 2  # vectors that a symmetric map's product with the last one mostly lies along
+LITTLE = 0.1  # of a vector: less than this, taken out, leaves a tenth of what is not orthogonal yet
+
+
 class Basis:
     """An orthonormal basis that grows by one vector at a time."""
 
@@ -373,11 +377,18 @@ class Basis:
         return share
 
     def _outside(self, w: Float64[Tensor, " n"]) -> tuple[Tensor, Tensor]:
+        # twice is enough (Parlett 1998, section 6.9), and the first time may be by the last vectors
+        # alone, which in a Krylov space hold nearly all; where they did not, once more by all
         Q = self.rows[: self.count]
-        first = Q @ w
-        w = w - first @ Q
-        second = Q @ w  # twice is enough (Parlett 1998, section 6.9)
-        return w - second @ Q, first + second
+        inside, near = w.new_zeros(self.count), slice(max(0, self.count - NEAR), self.count)
+        inside[near] = Q[near] @ w
+        w = w - inside[near] @ Q[near]
+        for _ in range(2):
+            more = Q @ w
+            w, inside = w - more @ Q, inside + more
+            if float(more.norm()) <= LITTLE * float(w.norm()):
+                break
+        return w, inside
 
     def _append(self, unit: Tensor) -> None:
         # rounded to the operator's precision, so that the vector kept is the vector multiplied

@@ -525,7 +525,7 @@ def moments_within(
         return *symmetric_moments(A, within=within, risk=risk), 0
     known = _Known.of(within)
     rest = _Rest(A, within.basis, known.top, generator)
-    enough = lambda forms, products: known.settled(forms, products, tolerance)
+    enough = lambda forms, lengths: known.settled(forms, lengths, tolerance)
     inner, products = rest.sampled(most, enough)
     how = f"lanczos(steps={within.steps}) + hutchinson(samples={len(inner)})"
     return *known.moments(_chance(inner, products, risk), A, how, risk), len(inner)
@@ -556,12 +556,12 @@ class _Known:
         square = T.square().sum().item() + (within.rest / top) ** 2
         return cls(top, T.diagonal().sum().item(), square)
 
-    def settled(self, inner: Sequence[Tensor], products: Sequence[Tensor], share: float) -> bool:
+    def settled(self, inner: Sequence[Tensor], squares: Sequence[Tensor], share: float) -> bool:
         """Whether one standard error of the trace, and of the norm, is at most a share of them."""
         count = len(inner)
         if count < FEWEST:
             return False
-        lengths = torch.stack([y.square().sum() for y in products])
+        lengths = torch.stack([*squares])
         trace = self.trace + float(torch.stack([*inner]).mean())
         square, error = self.square + float(lengths.mean()), float(lengths.std()) / count**0.5
         spread = math.sqrt(2 * (float(lengths.mean()) + error) / count)  # not stopped by luck
@@ -624,16 +624,19 @@ class _Rest:
         """`xᵀ A x` for normal vectors less their part in the space, and the Gram matrix of `A x`.
 
         The trace and the Frobenius norm are those of `P A P` and `A P`, of which the latter is the
-        larger; `P` is the projection that leaves the space. Ends early where it is `enough`.
+        larger; `P` is the projection that leaves the space. Ends early where the first, and the
+        squared lengths of the second, are `enough`.
         """
         inner: list[Tensor] = []
+        squares: list[Tensor] = []
         products: list[Tensor] = []
         for _ in range(samples):  # one by one: they may be as long as all weights of a network
             x = self._drawn(1)
             y = self._times(x)
             inner.append((x * y).sum())
+            squares.append(y.square().sum())
             products.append(y[:, 0])
-            if enough is not None and enough(inner, products):
+            if enough is not None and enough(inner, squares):
                 break
         Y = torch.stack(products)
         return torch.stack(inner).cpu(), (Y @ Y.mT).cpu()

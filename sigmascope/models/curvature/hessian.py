@@ -25,7 +25,7 @@ from sigmascope.models.gradients import (
     pushforward,
     tape_kept,
 )
-from sigmascope.models.layers import module_name, require_real
+from sigmascope.models.layers import explaining, module_name, require_real
 from sigmascope.models.samples import prepared
 from sigmascope.models.state import duplicate
 from sigmascope.models.tape import Scene
@@ -118,28 +118,32 @@ def curvature(scene: Scene, kind: Kind, parameters: dict[str, nn.Parameter]) -> 
         if not value.requires_grad:
             raise Refusal("The loss must depend on the parameters, got one that does not.")
         slopes = torch.autograd.grad(value, owned, create_graph=True, allow_unused=True)
-        multiplied = product or (lambda parts: again(slopes, owned, parts))
-    gradient = joined(slopes, owned).detach().double()
-    size = sum(p.numel() for p in owned)
+        whole = joined(slopes, owned)
+    gradient = whole.detach().double()
+    sizes = [p.numel() for p in owned]
+
+    def multiplied(v: Tensor) -> Tensor:
+        if product is None:
+            # as one vector: to seed the tape parameter by parameter takes a fifth of a product
+            found = again([whole], owned, [v.to(whole)])
+        else:
+            parts = zip(v.split(sizes), owned, strict=True)
+            found = product([part.reshape(p.shape).to(p) for part, p in parts])
+        return joined(found, owned)
 
     hold = _Hold(scene.model)
 
     def apply(block: Tensor) -> Tensor:
-        split = [column.split([p.numel() for p in owned]) for column in block.T]
-        columns = [
-            [part.reshape(p.shape).to(p) for part, p in zip(parts, owned, strict=True)]
-            for parts in split
-        ]
-        with hold.still(), along_the_tape():
-            products = [multiplied(parts) for parts in columns]
-        return torch.stack([joined(parts, owned) for parts in products], dim=1)
+        with hold.still(), explaining():
+            return torch.stack([multiplied(v) for v in block.T], dim=1)
 
+    size = sum(sizes)
     operator = Operator((size, size), apply, apply, owned[0].detach())
     return Curvature(kind, operator, (*parameters,), gradient, hold.still)
 
 
 class _Hold:
-    """Holds a model still for products with a tape of it: for one, or for many at once."""
+    """Holds a model still to differentiate along a tape of it: for one product, or for many."""
 
     def __init__(self, model: nn.Module) -> None:
         self._model, self._held = model, False
@@ -149,7 +153,7 @@ class _Hold:
         if self._held:
             yield
             return
-        with tape_kept(self._model):
+        with tape_kept(self._model), along_the_tape():
             self._held = True
             try:
                 yield
