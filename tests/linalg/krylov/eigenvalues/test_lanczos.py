@@ -1,5 +1,6 @@
 import pytest
 import torch
+from hypothesis import given, strategies as st
 from zoo import SYMMETRIC, fresh
 
 from sigmascope.linalg.krylov import Operator, krylov_space
@@ -39,6 +40,24 @@ def test_a_part_of_the_space_knows_what_it_leaves_out():
     values, vectors, residuals = found.ritz()
     pairs = V @ vectors
     assert torch.allclose((A @ pairs - pairs * values).norm(dim=0), residuals, atol=1e-12)
+
+
+@given(
+    decades=st.floats(0, 12),
+    spikes=st.lists(st.floats(-1e6, 1e6), max_size=3),
+    steps=st.integers(2, 90),
+    seed=st.integers(0, 99),
+    dtype=st.sampled_from((torch.float64, torch.float32)),
+)
+def test_whatever_the_spectrum_the_basis_is_orthonormal_to_rounding(
+    decades, spikes, steps, seed, dtype
+):
+    values = torch.cat([torch.tensor(spikes).double(), torch.logspace(0, -decades, 80).double()])
+    Q = torch.linalg.qr(torch.randn(len(values), len(values), generator=fresh(seed)).double())[0]
+    A = (Q * values) @ Q.mT
+    V = krylov_space(Operator.of((A + A.mT).to(dtype)), steps=steps, generator=fresh(seed)).basis
+    apart = V.mT @ V - torch.eye(V.shape[1], dtype=V.dtype)
+    assert float(apart.abs().max()) <= 64 * torch.finfo(dtype).eps
 
 
 def test_a_space_that_is_exhausted_begins_again():
