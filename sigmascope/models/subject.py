@@ -585,7 +585,8 @@ class SubjectRuns(Observed):
     def _run(self, piece: Scene, part: slice, questions: dict[str, Question]) -> None:
         """Ask one run; what fails is asked no more."""
         operations = Operations(sizes=not self._trace.frozen.seen)
-        with with_leaves(piece).on_tape(watch=operations) as run:
+        watch = operations if "branches" in questions else None
+        with with_leaves(piece).on_tape(watch=watch) as run:
             for name, ask in [*questions.items()]:
                 if part.start and name not in PIECEWISE:
                     continue
@@ -624,13 +625,15 @@ class SubjectRuns(Observed):
                 raise Refusal("Draws are made by piece, got a run of all: they would be others.")
             return self._swept(self._differentiated, rest, run=run)
 
-        asked: dict[str, Question] = {
+        structure: dict[str, Question] = {
             "branches": branches_on,
             "closing operation": lambda run, *_: closing_operation(run.output, trained()),
             "linearity": lambda run, *_: is_affine(run.output, [*self.model.parameters()]),
         }
-        if first in asked:  # which take no backward pass
-            return asked
+        if first in structure:  # which take no backward pass
+            return structure
+        # whoever wants the trace alone, and has it in a few passes, seldom asks what these tell
+        asked = {} if first == "ntk_trace" else structure
         gaps = Gaps.of(self.model)  # a run may give the model more parameters
         found: list[LastGradients] = []
         asked["leaks"] = lambda run, *_: leaking(run)

@@ -4,6 +4,7 @@ from hypothesis import given, strategies as st
 from zoo import SYMMETRIC, fresh
 
 from sigmascope.linalg.krylov import Operator, krylov_space
+from sigmascope.linalg.krylov.singular_values import Basis
 
 
 def symmetric(n=40):
@@ -58,6 +59,17 @@ def test_whatever_the_spectrum_the_basis_is_orthonormal_to_rounding(
     V = krylov_space(Operator.of((A + A.mT).to(dtype)), steps=steps, generator=fresh(seed)).basis
     apart = V.mT @ V - torch.eye(V.shape[1], dtype=V.dtype)
     assert float(apart.abs().max()) <= 64 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("outside", [1.0, 1e-3, 1e-6])
+def test_a_direction_that_lies_nearly_inside_is_made_orthogonal_all_the_same(outside):
+    basis = Basis(200, 9, Operator.of(symmetric(200)), fresh())
+    for _ in range(8):
+        basis.restart()
+    drawn = torch.randn(208, generator=fresh(1), dtype=torch.float64)
+    basis.extend((drawn[:8] @ basis.rows[:8] + outside * drawn[8:])[:, None])
+    eye = torch.eye(9, dtype=torch.float64)
+    assert torch.allclose(basis.rows @ basis.rows.T, eye, atol=1e-14)
 
 
 def test_a_space_that_is_exhausted_begins_again():
