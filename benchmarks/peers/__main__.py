@@ -42,14 +42,14 @@ PACKAGES = (  # as `pip` knows them
 )
 
 
-def versions() -> dict[str, str]:
-    """Of every package that is installed."""
+def versions(known: Mapping[str, str]) -> dict[str, str]:
+    """Of every package; where one is not installed, the known one that kept rows were made by."""
     found = {}
     for name in PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
+            found[name] = known.get(name, "not installed")
     return found
 
 
@@ -69,7 +69,7 @@ def main() -> None:
             print(f"  {a['says']}", flush=True)
         kept["answers"][name] = answers
         about = environment() | {"python": platform.python_version()}
-        kept |= {"configuration": about, "versions": versions()}
+        kept |= {"configuration": about, "versions": versions(kept.get("versions", {}))}
         kept["answers"] = {n: kept["answers"][n] for n in QUESTIONS if n in kept["answers"]}
         FILE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
