@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks._timing import environment
-from sigmascope import open_data, scaling
+from sigmascope import scaling, sources
 
 WIDTHS, BASE = (64, 128, 256, 512), 64
 RATES = {"sgd": 0.05, "adam": 2e-3, "muon": 0.02}
@@ -427,11 +427,11 @@ class Plain(nn.Module):
 
 
 class Wide(nn.Module):
-    """Digits through four layers that add to what they read."""
+    """Images through four layers that add to what they read."""
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, pixels: int) -> None:
         super().__init__()
-        self.inp, self.norm, self.out = nn.Linear(64, n), nn.LayerNorm(n), nn.Linear(n, 10)
+        self.inp, self.norm, self.out = nn.Linear(pixels, n), nn.LayerNorm(n), nn.Linear(n, 10)
         self.layers = nn.ModuleList(
             nn.Sequential(nn.LayerNorm(n), nn.Linear(n, n), nn.ReLU(), nn.Linear(n, n))
             for _ in range(4)
@@ -446,8 +446,9 @@ class Wide(nn.Module):
 
 
 TASKS = {  # the model, its data, the rate that is given, and for how many steps it is trained
-    "residual network, digits": (Wide, ("digits", 1797), 2e-3, 28),
-    "MLP, Fashion-MNIST": (Plain, ("fashion-mnist", 6400), 2e-3, 100),
+    "residual, digits": (lambda n: Wide(n, 64), ("digits", 1797), 2e-3, 28),
+    "residual, Fashion-MNIST": (lambda n: Wide(n, 784), ("fashion-mnist", 6400), 1e-3, 100),
+    "MLP with norms, Fashion-MNIST": (Plain, ("fashion-mnist", 6400), 2e-3, 100),
 }
 
 
@@ -457,7 +458,7 @@ def rates(seeds: int, picture: str) -> Iterator[dict[str, Any]]:
 
     _, axes = pyplot.subplots(1, 2 * len(TASKS), figsize=(10, 2.6), sharey="row")
     for place, (title, (kind, (data, samples), lr, steps)) in enumerate(TASKS.items()):
-        known = open_data(data, samples=samples, generator=torch.Generator().manual_seed(0))
+        known = sources.open_data(data, samples=samples, generator=torch.Generator().manual_seed(0))
         found = scaling.widths(
             kind, WIDTHS, known, lr=lr, batch_size=64, seeds=seeds, cure=True, transfer=steps
         )

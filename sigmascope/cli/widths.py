@@ -52,11 +52,8 @@ def widths(
         # a network of yours at four widths, with Adam at the rate that you tuned
         sigmascope widths net.py:build --data set.npz --lr 1e-3
 
-        # a cure, tried on copies, and all of it as JSON
-        sigmascope widths net.py:build --data set.npz --cure --json widths.json
-
-        # the same with depth, of a configuration of Transformers
-        sigmascope widths gpt/config.json --field n_layer --depths 2 4 8 16
+        # the same with depth, and a page of it
+        sigmascope widths net.py:deep --depths 2 4 8 --data set.npz --html deep.html
 
     Args:
         make: What makes a model of a width.

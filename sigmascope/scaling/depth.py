@@ -131,9 +131,9 @@ def roles_of(models: Sequence[nn.Module]) -> tuple[Roles, frozenset[str]]:
     )
 
 
-def _counted(number: str, few: Iterable[str], many: Iterable[str]) -> frozenset[str]:
+def _counted(number: str, few: Iterable[str], many: Iterable[str]) -> tuple[str, ...]:
     """Beginnings of names behind which deeper models have more numbers."""
-    counted = frozenset[str]()
+    counted: tuple[str, ...] = ()
     blank = torch.empty(0)
     while True:
         roles, sides = Roles(number, counted, False), []
@@ -146,9 +146,9 @@ def _counted(number: str, few: Iterable[str], many: Iterable[str]) -> frozenset[
                     seen.setdefault(start, set()).add(found[0])
             sides.append(seen)
         more = {s for s, found in sides[1].items() if len(found) > len(sides[0].get(s, found))}
-        if more <= counted:
+        if more <= {*counted}:
             return counted
-        counted |= more
+        counted = tuple(sorted({*counted, *more}))
 
 
 @dataclass(slots=True)

@@ -99,7 +99,7 @@ class Roles:
     """
 
     number: str
-    counted: frozenset[str]
+    counted: tuple[str, ...]
     shaped: bool
 
     def of(self, name: str, p: Tensor) -> str:

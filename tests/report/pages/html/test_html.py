@@ -10,6 +10,7 @@ from sigmascope.diagnosis.presentation import profile_page as profiles
 from sigmascope.diagnosis.scripts import page as training_scripts
 from sigmascope.report import pages
 from sigmascope.report.pages.html import legible, page_text, write_page
+from sigmascope.scaling import page as widths
 from sigmascope.scanning import page as scans
 from sigmascope.theory.presentation import landscape_html as landscapes
 from sigmascope.watching import page as runs
@@ -51,7 +52,7 @@ def test_a_page_asks_nobody_unless_it_is_live():
     assert "connect-src 'self'\"" in page_text(title="t", data={}, live=True, **ASSETS)
 
 
-@pytest.mark.parametrize("page", [landscapes, profiles, runs, scans])
+@pytest.mark.parametrize("page", [landscapes, profiles, runs, scans, widths])
 def test_no_two_scripts_of_a_page_give_one_name_to_two_things(page):
     """A later function would silently take the place of an earlier one."""
     folder = Path(pages.__file__).parent / "assets"
@@ -67,7 +68,7 @@ def test_every_script_is_of_some_page():
     folder = Path(pages.__file__).parent / "assets"
     of_pages = {
         name
-        for page in (landscapes, profiles, runs, scans, training_scripts)
+        for page in (landscapes, profiles, runs, scans, training_scripts, widths)
         for name in page._SCRIPTS
     }
     assert {path.name for path in folder.glob("*.js")} == of_pages
