@@ -1,6 +1,7 @@
 import math
 from itertools import pairwise
 
+import mpmath
 import pytest
 import torch
 from zoo import MATRICES, fresh
@@ -90,6 +91,17 @@ def test_schatten_norms_by_hand_and_between_their_ends():
         assert schatten_norm(s, p).risk == 0.01
     e = schatten_norm(Spectrum(sigma, (2, 2), "told"), 3)
     assert e.low < e.value < e.high  # the sum rounds, even where the values are known
+
+
+@pytest.mark.parametrize("p", [1, 1.5, 2, 7])
+def test_schatten_norms_of_the_smallest_numbers_lie_between_their_ends(p):
+    """Around the smallest that can be told from zero, rounding is as large as the numbers."""
+    tiny = math.ulp(0.0)
+    for count in ([1], [1, 1], [3, 2, 1], [2**20, 5, 1]):
+        sigma = tiny * torch.tensor(count, dtype=torch.float64)
+        found = schatten_norm(Spectrum(sigma, (len(count), len(count)), "told"), p)
+        exact = sum(mpmath.mpf(n) ** p for n in count) ** (1 / mpmath.mpf(p)) * mpmath.mpf(tiny)
+        assert found.low <= exact <= found.high
 
 
 def test_refuses_what_is_no_norm_and_what_is_not_all_there():

@@ -6,7 +6,7 @@ from torch import nn
 
 from sigmascope.linalg.spectra import counted
 from sigmascope.models import Subject, as_matrix, convolution_operator, weights
-from sigmascope.models.weights import patches, symbol
+from sigmascope.models.weights import operator, patches, symbol
 from tests.models_zoo import Net
 
 
@@ -209,3 +209,13 @@ def test_a_convolution_too_dear_is_left_out_and_said_so(monkeypatch):
     measured = survey.profile(model, torch.randn(2, 1, 8, 8), views=["weights"])
     assert {r.form for r in measured.readings} == {"kernel", "matrix"}
     assert [s.site for s in measured.skipped if s.what == "operator"] == ["0.weight"]
+
+
+def test_of_a_small_residual_network_only_the_first_stage_is_seen_as_operators():
+    """Twice the channels on half the side cost twice as much (He et al. 2016, Sec. 4.2)."""
+    seen = {
+        channels: operator(nn.Conv2d(channels, channels, 3, padding=1), site="", size=(side, side))
+        for channels, side in ((64, 32), (128, 16))
+    }
+    assert seen[64] is not None
+    assert seen[128] is None

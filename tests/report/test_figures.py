@@ -270,6 +270,19 @@ def test_panels_stand_side_by_side_where_there_is_room(count, width, across):
     assert sheet.figure.get_figwidth() == width
 
 
+def test_letters_at_axes_and_in_legends_are_of_one_size_and_headings_larger():
+    with style():
+        ax = fresh().rows(2)
+        ax.plot([0, 1], [0, 1], label="line")
+        ax.set(title="heading", xlabel="name", ylabel="name")
+        legend = ax.legend()
+    small = [*ax.get_xticklabels(), *ax.get_yticklabels(), *legend.get_texts()]
+    large = [ax.title, ax.xaxis.label, ax.yaxis.label]
+    (size,) = {text.get_fontsize() for text in small}
+    (heading,) = {text.get_fontsize() for text in large}
+    assert size < heading
+
+
 @pytest.mark.parametrize(("count", "dots"), [(60, True), (61, False)])
 def test_points_are_marked_where_they_are_few(count, dots):
     ax = fresh().rows(2)

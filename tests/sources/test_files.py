@@ -2,6 +2,7 @@
 
 import gzip
 import tracemalloc
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,19 @@ def test_every_kind_of_file_gives_the_same_batch(tmp_path):
             assert torch.equal(data.targets, y), name
             assert data.outputs == 3
         assert data.name == f"{name}, all 9 samples"
+
+
+@pytest.mark.parametrize("form", ["of today", "compressed", "of torch before 1.6"])
+def test_what_torch_saved_is_read_however_its_bytes_lie(form, tmp_path):
+    path, x = tmp_path / "x.pt", numbers(9, 4)
+    torch.save(x, path, _use_new_zipfile_serialization=form != "of torch before 1.6")
+    if form == "compressed":
+        with zipfile.ZipFile(path) as plain:
+            held = {name: plain.read(name) for name in plain.namelist()}
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+            for name, content in held.items():
+                packed.writestr(name, content)
+    assert torch.equal(open_data(str(path)).inputs, x)
 
 
 def test_values_are_left_as_they_are(tmp_path):

@@ -1,7 +1,8 @@
 import pytest
 import torch
+from torch import nn
 
-from sigmascope.sources import open_both
+from sigmascope.sources import default_data, open_both, open_data
 
 
 def generator(seed=0):
@@ -30,3 +31,10 @@ def test_data_are_found_for_a_model(mine, name, data, shape, words):
 def test_a_built_in_network_is_given_digits():
     model, data = open_both("mlp?depth=1", samples=8, generator=generator())
     assert model.module(data.inputs).shape == (8, 10)
+
+
+def test_where_no_number_is_said_as_many_samples_are_taken_as_of_data_alone(mine):
+    of_both = [open_both(name)[1] for name in ("mlp?depth=1", mine("linear"))]
+    of_model = default_data(nn.Linear(64, 10))
+    many = {len(data.inputs) for data in (*of_both, of_model)}
+    assert many == {len(open_data("digits").inputs)}

@@ -145,6 +145,12 @@ def test_the_first_place_that_is_not_finite_is_named():
     assert BY_NAME["non-finite"].look(7, fed([{"mean square": {"a": 1.0}}])).calm
 
 
+def test_what_is_not_finite_is_told_at_the_look_that_reads_it():
+    bad = [Column("gradient norm", ["a"], [math.nan])]
+    (told,) = Alarms([BY_NAME["non-finite"]]).look(3, bad)
+    assert (told.name, told.site) == ("non-finite", "a")
+
+
 def test_the_step_of_an_overflow_is_foretold():
     growth = 2.0
     rows = [{"gradient norm": {"a": math.exp(growth * k)}} for k in range(8)]
