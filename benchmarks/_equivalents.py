@@ -17,6 +17,11 @@ SAME: dict[tuple[str, str, str], str] = {
         "3",
     ): "one rounding more is allowed for: every interval it makes is still true",
     (
+        "theory/jacot2023/facts.py",
+        "return (Estimate.sum_of_squares(A).sqrt() + Estimate.within(0.0, gap)).at_least(0.0)",
+        "(Estimate.sum_of_squares(A).sqrt() - Estimate.within(0.0, gap))",
+    ): "what is subtracted is as far below zero as above it",
+    (
         "theory/riedi2022/curvature.py",
         "if k < n or float(sigma.min()) <= 64 * 2.0**-52 * float(sigma.max()):",
         "2.02",

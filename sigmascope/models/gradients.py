@@ -141,22 +141,16 @@ class _Watch(TorchFunctionMode):
         super().__init__()
         self.inside: list[str] = [""]
         self.sums: dict[str, Dropped] = {}
-        self.busy = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
         x = args[0] if args else kwargs.get("input")
-        watched = getattr(func, "__name__", "") in FUNCTIONS and isinstance(x, Tensor)
-        if not watched or self.busy or not isinstance(x, Tensor):
+        if getattr(func, "__name__", "") not in FUNCTIONS or not isinstance(x, Tensor):
             return func(*args, **kwargs)
         there = x != 0
-        self.busy = True  # one kind of dropout calls another
-        try:
-            out = func(*args, **kwargs)
-        finally:
-            self.busy = False
+        out = func(*args, **kwargs)  # what one kind of dropout calls in turn is not watched
         if isinstance(out, Tensor) and out.shape == there.shape and bool(there.any()):
             site = self.inside[-1]
             place = self.sums.setdefault(site, Dropped(site, 0, 0))

@@ -184,7 +184,7 @@ def profile(
             with apart():
                 found[view] = [*tried(profile_views()[view].items(subject), view)]
             guard.trim()
-            if early is not None and view in quick[-1:]:
+            if early is not None and done == len(quick):
                 known = [*left, *absent, *(i for v in quick for i in found[v])]
                 early(_profile(known, layers, quick))
         items: list[Item] = [*left, *absent, *(i for view in wanted for i in found[view])]

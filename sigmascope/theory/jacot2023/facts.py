@@ -46,6 +46,11 @@ def spectral_norm(A: Float64[Tensor, "m n"], gap: float) -> Estimate:
     return Estimate(value, max(value - error, 0.0), value + error, "exact")
 
 
+def frobenius_norm(A: Tensor, gap: float) -> Estimate:
+    """`‖A‖_F` of a tensor that is known up to one of the norm `gap`."""
+    return (Estimate.sum_of_squares(A).sqrt() + Estimate.within(0.0, gap)).at_least(0.0)
+
+
 def weight_norm(stack: Stack) -> Estimate:
     """`Σ ‖W_l‖_F²`."""
     return _summed(stack.sizes)

@@ -1,7 +1,7 @@
 """What the norm of the parameters must be at least: Theorem 3 and Theorem 6."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import ClassVar, final
@@ -18,6 +18,7 @@ from sigmascope.models.structure import Point, Stack
 from sigmascope.theory.jacot2023.constructions import SOURCE
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
+    frobenius_norm,
     largest_cost,
     log_volume,
     parameter_norm,
@@ -185,8 +186,7 @@ def _distance(W: Tensor, U: Tensor, V: Tensor) -> Estimate:
     apart = W - U @ V.mT
     rounding = (U.shape[1] + 2) * EPS * (float(U.norm()) * float(V.norm()) + float(W.norm()))
     skew = sum(float((F.mT @ F - torch.eye(F.shape[1], dtype=F.dtype)).norm()) for F in (U, V))
-    size = Estimate.sum_of_squares(apart).sqrt()
-    return (size + Estimate.within(0.0, rounding + 2 * skew, how="of the frames found")) ** 2
+    return replace(frobenius_norm(apart, rounding + 2 * skew), how="of the frames found") ** 2
 
 
 def polar(A: Float64[Tensor, "n k"]) -> Float64[Tensor, "n k"]:
@@ -421,14 +421,10 @@ class TangentOnSegments(_OfPairs):
         assert self.other is not None
         step, depth = self.other.x - point.x, point.stack.depth
         gap = EPS * float(point.x.norm() + self.other.x.norm())
-        size = Estimate.sum_of_squares(step).sqrt() + Estimate.within(0.0, gap)
+        size = frobenius_norm(step, gap)
         moved = point.jacobian @ step
         spread = point.errors.jacobian + (len(step) + 2) * EPS * float(point.jacobian.norm())
-        along = Estimate.sum_of_squares(moved).sqrt()
-        along = along + Estimate.within(
-            0.0,
-            spread * size.high + gap * spectral_norm(point.jacobian, point.errors.jacobian).high,
-        )
-        slope = (along / size).at_least(0.0)
+        top = spectral_norm(point.jacobian, point.errors.jacobian).high
+        slope = (frobenius_norm(moved, spread * size.high + gap * top) / size).at_least(0.0)
         limit = depth / 4 * size**2 * slope ** (2 - Fraction(2, depth))
         return largest(*(ntk_norm(p) for p in (point, self.other))), limit

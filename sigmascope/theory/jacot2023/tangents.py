@@ -16,6 +16,7 @@ from sigmascope.models.structure import Point, Stack
 from sigmascope.theory.jacot2023.constructions import SOURCE
 from sigmascope.theory.jacot2023.facts import (
     OfStacks,
+    frobenius_norm,
     log_volume,
     parameter_norm,
     singular_values,
@@ -109,12 +110,9 @@ def whole_trace(point: Point) -> Estimate:
     one = 1.0 if point.stack.biased else 0.0
     slopes = zip(point.backwards, point.errors.backwards, strict=True)
     terms = zip(slopes, read_sizes(point), strict=True)
-    return sum((_norm(J, gap) ** 2 * (a + one) for (J, gap), a in terms), Estimate.exactly(0.0))
-
-
-def _norm(A: Tensor, gap: float) -> Estimate:
-    """The Frobenius norm of a tensor that is known up to a tensor of the norm `gap`."""
-    return (Estimate.sum_of_squares(A).sqrt() + Estimate.within(0.0, gap)).at_least(0.0)
+    return sum(
+        (frobenius_norm(J, gap) ** 2 * (a + one) for (J, gap), a in terms), Estimate.exactly(0.0)
+    )
 
 
 def read_sizes(point: Point) -> Iterator[Estimate]:
@@ -122,7 +120,7 @@ def read_sizes(point: Point) -> Iterator[Estimate]:
     rise = max(1.0, abs(point.stack.slope))
     gaps = [0.0, *(rise * float(e.norm()) for e in point.errors.preactivations[:-1])]
     for a, gap in zip(point.activations, gaps, strict=True):
-        yield _norm(a, gap + 2.0**-52 * float(a.norm())) ** 2
+        yield frobenius_norm(a, gap + 2.0**-52 * float(a.norm())) ** 2
 
 
 @final
@@ -155,7 +153,9 @@ class TangentCurvature(OfStacks):
         ]
         for (F, B, into, out), norm_in, norm_out in zip(layers, norms_in, norms_out, strict=True):
             rounding = lambda A, gap: gap + (sum(A.shape) + 4) * 2.0**-51 * float(A.norm())
-            along = _norm(F @ u, rounding(F, into)) * _norm(B.mT @ v, rounding(B, out))
+            along = frobenius_norm(F @ u, rounding(F, into)) * frobenius_norm(
+                B.mT @ v, rounding(B, out)
+            )
             least = least + along**2
             most = most + (norm_in * norm_out) ** 2
         value = min(max(value, least.low), most.high)

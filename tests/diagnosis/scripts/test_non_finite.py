@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 
-from sigmascope.diagnosis.scripts.non_finite import _is_finite, _is_nan
+from sigmascope.diagnosis.scripts.non_finite import Origins, _is_finite, _is_nan
 from tests.diagnosis.scripts.loops import HEALTHY, LOSS, code
 from tests.diagnosis.scripts.test_rules import run
 from tests.sampling import some
@@ -87,3 +87,16 @@ def test_one_entry_that_is_no_number_is_enough(layout, odd, finite, nan):
 def test_whole_numbers_are_finite():
     assert _is_finite(torch.arange(3))
     assert not _is_nan(torch.arange(3))
+
+
+def test_one_tensor_that_is_no_number_is_enough_among_others():
+    sound, broken = torch.ones(2), torch.tensor([1.0, math.nan])
+    origins = Origins(lambda: None, bool)
+    origins.begin()
+    try:
+        found = origins.seen("gradients", [sound, broken], 3)
+        assert origins.seen("gradients", [sound, sound], 3) is None
+    finally:
+        origins.end()
+    assert found is not None
+    assert (found.what, found.step) == ("gradients", 3)

@@ -1,3 +1,4 @@
+import copy
 import math
 
 import pytest
@@ -26,6 +27,20 @@ def test_sampled_outputs_have_an_interval_that_covers_the_whole():
                 misses += not r.estimate.low <= exact[r.site].value <= r.estimate.high
     assert misses <= 4  # 80 intervals at risk 0.01
     assert any("16 of" in s.why or "12 of" in s.why for s in part.skipped)
+
+
+def test_in_single_precision_the_interval_holds_what_double_precision_says():
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(5, 30), nn.Tanh(), nn.Linear(30, 4)), torch.randn(9, 5)
+    single, double = (
+        survey.profile(m, x.to(m[0].weight.dtype), views=["features"])
+        for m in (model, copy.deepcopy(model).double())
+    )
+    exact = {(r.site, r.quantity): r.estimate.value for r in double.readings}
+    for r in single.readings:
+        if r.quantity in ("NTK trace", "adjoint norm"):
+            assert r.estimate.low <= exact[r.site, r.quantity] <= r.estimate.high
+            assert r.estimate.high - r.estimate.low < 1e-4 * r.estimate.value
 
 
 def test_mixtures_cover_the_share_of_fused_layers():

@@ -1,5 +1,7 @@
 import math
 import weakref
+from itertools import permutations
+from statistics import NormalDist
 
 import pytest
 import torch
@@ -86,6 +88,20 @@ def test_digits_are_told_and_shuffled_ones_are_not(samples):
         assert same == power
         limits.append(limit)
     assert sorted(limits)[3] < (0.05 if samples == 128 else 0.04)
+
+
+def test_the_limit_is_that_of_the_agreements_in_every_order_of_the_targets():
+    g = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(7, k, generator=g, dtype=torch.float64) for k in (2, 3))
+    y -= y.mean(0)
+    near = torch.cdist(x, x).argsort(1)[:, 1:6]  # the nearest is the row itself
+    orders = torch.tensor([*permutations(range(7))])
+    agreements = (y[orders][:, near] * y[orders][:, :, None]).sum((1, 2, 3)) / y.square().sum() / 5
+    excess, spread = agreements[0] - agreements.mean(), agreements.std(correction=0)
+    limit = float(excess + NormalDist().inv_cdf(0.95) * spread)
+    found = neighbour_limits(x, y)
+    assert found is not None
+    assert found[0] == pytest.approx(limit, rel=1e-6)
 
 
 def test_inputs_without_neighbours_have_no_power():
