@@ -1,6 +1,8 @@
 """How what scales with width is shown."""
 
 import json
+import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from torch import nn
 
 from sigmascope import report
 from sigmascope.scaling import widths
+from sigmascope.scaling.rates import best_rate
 from tests.scaling.test_depth import Net
 
 
@@ -60,6 +63,27 @@ def test_rows_and_a_figure(found):
     assert steepest.curve[-1] > 2 * steepest.curve[0]
     assert [t.get_text() for t in exponents.get_yticklabels()] == [w.name for w in found.weights]
     assert "power of width" in exponents.get_xlabel()
+
+
+@pytest.mark.parametrize(
+    ("by", "seeds", "says"),
+    [(1.0, 3, "; it stays"), (8.0, 3, "; it moves, by a factor 8 "),
+     (0.125, 3, "; it moves, by a factor 0.12 "), (1.9, 3, "is not told"), (0.55, 3, "is not told"),
+     (1.5, 1, "is not told"), (0.7, 1, "is not told")],
+)  # fmt: skip
+def test_a_best_rate_stays_or_moves_or_that_is_not_told(found, by, seeds, says):
+    small, large = (
+        best_rate(n, lambda f, _, at=at: 1 + math.log2(f / at) ** 2, seeds)
+        for n, at in ((32, 1.0), (256, 1 / by))
+    )
+    (line,) = (
+        text
+        for text in report.text(replace(found, best=(small, large)), width=1000).splitlines()
+        if "as it is:" in text
+    )
+    told = ("; it stays", "; it moves", "is not told")
+    assert says in line
+    assert sum(word in line for word in told) == 1
 
 
 @pytest.fixture(scope="module")

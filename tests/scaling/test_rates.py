@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from scipy import stats
 
 from sigmascope.scaling import moved
 from sigmascope.scaling.rates import FACTORS, best_rate
@@ -59,3 +60,20 @@ def test_how_far_a_best_rate_moves():
     same = moved(small, best_rate(512, bowl(4.0), 3))
     assert same.low < 1 < same.high
     assert moved(small, best_rate(512, bowl(1e-3), 3)).high == math.inf
+
+
+def test_intervals_are_those_of_a_test_of_means():
+    """Of one sample, and of two that stray alike (Student 1908)."""
+    places = {32: [-1.0, 0.5, 1.5], 256: [0.0, -2.0, 1.0, 2.0]}
+    bowl_of = lambda many: lambda factor, seed: 1 + (math.log2(factor) - many[seed]) ** 2
+    small, large = (best_rate(n, bowl_of(many), len(many)) for n, many in places.items())
+    for found, many in ((small, places[32]), (large, places[256])):
+        ends = stats.ttest_1samp(many, 0.0).confidence_interval(0.95)
+        assert math.log2(found.factor.value) == pytest.approx(sum(many) / len(many))
+        assert math.log2(found.factor.low) == pytest.approx(ends.low)
+        assert math.log2(found.factor.high) == pytest.approx(ends.high)
+    by = moved(small, large)
+    ends = stats.ttest_ind(places[32], places[256]).confidence_interval(0.95)
+    assert math.log2(by.value) == pytest.approx(1 / 3 - 1 / 4)
+    assert math.log2(by.low) == pytest.approx(ends.low)
+    assert math.log2(by.high) == pytest.approx(ends.high)

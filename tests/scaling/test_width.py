@@ -70,6 +70,24 @@ def maker(how, mistake=None):
     return make, {"first": "0.weight", "hidden": "2.weight"}
 
 
+def test_powers_of_width_that_are_built_in_are_read_off():
+    """Frames of n times the power 0.3 write what the next layer reads, and it adds a power 0.5."""
+
+    def make(n):
+        first, second = nn.Linear(16, n, bias=False), nn.Linear(n, n, bias=False)
+        for layer, size in ((first, n**0.8), (second, n**0.5)):
+            nn.init.orthogonal_(layer.weight, gain=size)
+        return nn.Sequential(first, second, nn.Linear(n, 5))
+
+    found = widths(make, SIZES, task(), optimizer="sgd", lr=1e-6, steps=1, seeds=1, batch_size=64)
+    first, second = found.weights[:2]
+    powers = {name: law.exponent.value for name, law in second.laws.items()}
+    assert first.laws["written"].exponent.value == pytest.approx(0.3, abs=1e-5)
+    assert powers["read"] == pytest.approx(0.3, abs=1e-5)
+    assert powers["written"] == pytest.approx(0.8, abs=1e-5)
+    assert powers["forward"] == pytest.approx(0.5, abs=1e-5)
+
+
 def found_by(make):
     return widths(make, SIZES, task(), loss="cross_entropy", steps=1, seeds=3, batch_size=64)
 

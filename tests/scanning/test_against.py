@@ -469,6 +469,16 @@ def test_balanced_layers_have_no_imbalance():
     assert met(huge, huge.mT)[0]["unit imbalance"].value < 1e-13
 
 
+@pytest.mark.parametrize("by", [0.3, 5.0])
+def test_layers_meet_alike_in_any_unit(by):
+    first, second = (torch.randn(40, 40, generator=fresh(i)).double() for i in range(2))
+    plain = met(first, by * second)[0]
+    for unit in (2.0**-600, 2.0**600):
+        far = met(unit * first, unit * by * second)[0]
+        for name in plain:
+            assert far[name].value == pytest.approx(plain[name].value, rel=1e-6)
+
+
 def test_layers_of_which_one_is_zero_do_not_meet():
     for A, B in ((LARGE, torch.zeros(5, 300)), (torch.zeros(300, 5), LARGE.mT)):
         seen, items = met(A, B)

@@ -360,6 +360,18 @@ def test_queries_that_outnumber_keys_are_not_split_into_thirds_unless_it_is_know
     assert sum(p.bytes for p in found) == stored.bytes
 
 
+def test_of_parts_that_follow_one_another_each_is_read_by_itself():
+    """And of experts never those rows, for what comes first in the tensor counts them."""
+    (stored,) = open_checkpoint({"qkv.weight": torch.randn(12, 4)}).tensors
+    found = pieces(stored, NameRule("qkv", parts=("q", "k", "v")))
+    assert [(p.cut.start, p.cut.stop) for p in found] == [(0, 4), (4, 8), (8, 12)]
+    stack = torch.randn(6, 4, 3)
+    (stored,) = open_checkpoint({"experts": stack}).tensors
+    found = pieces(stored, NameRule("experts", parts=("gate", "up"), experts=True, dims=3))
+    for expert, (gate, up) in enumerate(zip(found[::2], found[1::2], strict=True)):
+        assert torch.equal(torch.cat([gate.cut.read(), up.cut.read()]), stack[expert])
+
+
 def test_parts_that_do_not_divide_are_measured_as_one():
     odd = {"gate_up_proj.weight": torch.randn(7, 3), "b.experts.gate_up_proj": torch.randn(2, 7, 3)}
     assert [*matrices(odd)] == [

@@ -399,6 +399,14 @@ def test_cosines_of_sketches_are_off_by_the_root_of_their_length():
     assert min(near) > 0.97
 
 
+@pytest.mark.parametrize("shape", [(6, 5), (3, 700), (300, 40)])
+def test_one_entry_has_one_bucket_and_the_same_size_in_it(shape):
+    for place in range(0, shape[0] * shape[1], shape[0] * shape[1] // 30):
+        A = torch.zeros(shape)
+        A.view(-1)[place] = 3.0
+        assert sorted(sketch(A).abs().tolist())[-2:] == [0.0, 3.0]
+
+
 def test_constant_matrices_differ_from_one_another_in_their_signs_alone():
     A, B = torch.ones(600, 700), torch.ones(600, 700)
     B[:300] *= -1

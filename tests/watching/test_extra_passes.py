@@ -213,6 +213,15 @@ def test_where_calls_were_missed_often_enough_it_is_said_and_not_before():
     assert "its calls are not seen" in told.why
 
 
+def test_where_a_call_is_met_in_compiled_code_it_is_said_at_once():
+    model = nn.Linear(5, 3)
+    again = EagerPass(model, model, None, Processes())
+    again.catch(compiled_around=False)
+    compiled(lambda x: model(x))(torch.ones(2, 5))
+    (told,) = again.run(())
+    assert "its calls are not seen" in told.why
+
+
 def test_where_calls_were_missed_no_hook_is_put_before_them_any_more():
     """The probe batch is run instead; a hook would be compiled each time."""
     model = nn.Linear(5, 3)

@@ -538,6 +538,7 @@ SLIVER = 1e-14  # of the whole area: below this a piece is rounding
 
 
 Cuts = list[tuple[np.ndarray, int]]
+ASKEW = np.array((math.e, math.pi))  # no edge is perpendicular to it but by chance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -659,10 +660,13 @@ def _by_window(polygon: Polygon, size: int, index: int, cuts: Cuts) -> list[Poly
 
 
 def _inner_edges(part: Polygon, whole: Polygon) -> Iterator[np.ndarray]:
-    """Edges of a part that are not on the border of the whole."""
+    """Edges of a part that are not on the border of the whole, one side of each.
+
+    Corners go round counterclockwise, so the part on the other side has the edge the other way.
+    """
     d = np.roll(whole.corners, -1, 0) - whole.corners
     for a, b in zip(part.corners, np.roll(part.corners, -1, 0), strict=True):
         r = (a + b) / 2 - whole.corners
         off = np.abs(d[:, 0] * r[:, 1] - d[:, 1] * r[:, 0]) / np.maximum(np.hypot(*d.T), 1e-300)
-        if off.min() > 1e-9:
+        if off.min() > 1e-9 and (b - a) @ ASKEW > 0:
             yield np.stack([a, b])

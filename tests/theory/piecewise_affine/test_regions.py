@@ -5,6 +5,7 @@ import pytest
 import torch
 from affine_zoo import NETWORKS, PIECEWISE, D, built, through
 from torch import nn
+from torch.nn import functional as F
 
 from sigmascope.core.guard import Refusal
 from sigmascope.models import networks
@@ -16,6 +17,7 @@ from sigmascope.theory.piecewise_affine import (
     regions_along,
 )
 from sigmascope.theory.piecewise_affine.regions import Plane, Polygon, require_tiling
+from tests.models_zoo import Net
 from tests.sampling import some
 
 
@@ -101,6 +103,22 @@ def test_a_toy_layer_cuts_the_plane_into_seven():
     assert torch.equal(found.by, torch.zeros(len(found.by), dtype=torch.int64))
     lengths = (found.cuts[:, 0] - found.cuts[:, 1]).norm(dim=1).sum().item()
     assert lengths == pytest.approx(2 + 2 + 1.5 * 2**0.5)
+
+
+def test_a_window_is_cut_where_the_largest_changes_and_each_cut_is_there_once():
+    """`max(x, y, 0)` bends along two halves of the axes and half of the diagonal."""
+    net = Net(
+        lambda m, x: F.max_pool1d(m.three(x)[:, None], 3)[:, 0], three=nn.Linear(2, 3)
+    ).double()
+    with torch.no_grad():
+        net.three.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]))
+        net.three.bias.zero_()
+    square = torch.zeros(1, 2, dtype=D), torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+    found = partition(net, *square)
+    assert found.counts == (3,)
+    ends = {frozenset(map(tuple, (cut + 0.0).tolist())) for cut in found.cuts}
+    assert ends == {frozenset({(0.0, 0.0), end}) for end in ((0.0, -1.0), (-1.0, 0.0), (1.0, 1.0))}
+    assert len(found.cuts) == len(found.by) == 3
 
 
 def test_outputs_are_those_at_the_centres():

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
+from sigmascope.core.records import Spectrum
 from sigmascope.theory.riedi2022.intervals import EPS, blur, exact, ratio, symmetric_ends
 
 
@@ -47,6 +48,13 @@ def test_what_rounding_did_is_the_worst_of_all_spectra():
         gap = blur(one, turned)
         assert float((one.sigma - turned.sigma).abs().max()) <= gap
         assert gap == max(blur(one), blur(turned)) >= 8 * EPS * float(one.sigma[0])
+
+
+def test_what_rounding_did_is_as_far_as_the_widest_interval_reaches():
+    sigma = torch.tensor([4.0, 2.0, 1.0], dtype=torch.float64)
+    off = torch.tensor([2.0**-20, 2.0**-10, 2.0**-30], dtype=torch.float64)
+    s = Spectrum(sigma, (3, 3), "told", sigma - off, sigma + off)
+    assert blur(s) == pytest.approx(2 * 2.0**-10, rel=1e-9)
 
 
 @pytest.mark.parametrize(
