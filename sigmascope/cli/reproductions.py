@@ -62,16 +62,13 @@ def reproduce(
         return HEALTHY
     chosen = experiments.FIGURES
     if not everything:
-        from difflib import get_close_matches
-
         from sigmascope.core import guard
 
         by_name = {f.name: f for f in experiments.FIGURES}
         if figure not in by_name:
-            close = get_close_matches(figure or "", list(by_name), n=1, cutoff=0.5)
-            hint = f" Did you mean `{close[0]}`?" if close else ""
             raise guard.Refusal(
-                f"There is no figure `{figure}`; `sigmascope reproduce` lists them.{hint}"
+                f"There is no figure `{figure}`; `sigmascope reproduce` lists them."
+                f"{guard.nearest(figure or '', by_name)}"
             )
         chosen = (by_name[figure],)
     failed = False

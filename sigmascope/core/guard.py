@@ -116,10 +116,10 @@ class WrongKind(Refusal, TypeError):
     """An argument is of another kind than what takes it."""
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
-    """`" Did you mean `x`?"` where one of the words is close, else nothing."""
-    close = get_close_matches(word, list(words), n=1, cutoff=0.5)
-    return f" Did you mean `{close[0]}`?" if close else ""
+def nearest(word: str, words: Iterable[str], *, most: int = 1) -> str:
+    """`" Did you mean `x` or `y`?"`, of so many at most, where words are close, else nothing."""
+    close = get_close_matches(word, list(words), n=most, cutoff=0.5)
+    return f" Did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
 
 
 # Cc control (escape sequences), Cf format (text direction), Cs surrogate, Zl and Zp line ends

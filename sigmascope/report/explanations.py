@@ -6,11 +6,10 @@ Everything is read off the declarations; nothing is said here but where it comes
 import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from sigmascope.core import products
-from sigmascope.core.guard import Refusal, door
+from sigmascope.core.guard import Refusal, door, nearest
 from sigmascope.core.quantities import EVERY, quantities
 from sigmascope.core.records import SPEAKS, Kind, Rule, Shown
 from sigmascope.core.references import references_of
@@ -91,12 +90,10 @@ def explain(name: str) -> Explanations:
     if senses:
         return Explanations(tuple(senses))
     known = sorted({n for e in every for n in (e.name, *e.words)} | {*WORDS})
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
     raise Refusal(
         "A name must be that of a finding, an alarm, a quantity, a remedy, a cure or a theorem, as "
         "reports have it, or of a statement as its paper numbers it, got "
-        f"`{name}`.{hint} `sigmascope explain` without a name lists all."
+        f"`{name}`.{nearest(name, known, most=3)} `sigmascope explain` without a name lists all."
     )
 
 

@@ -93,6 +93,18 @@ def test_what_a_finding_reads_is_a_view_by_its_name_or_what_it_is_in_words():
     assert not {word for words in read.values() for word in words} & {*quantities.EVERY}
 
 
+def test_a_finding_reads_what_its_rules_read_and_nothing_else():
+    reads = {}
+    for rule in rules.RULES:
+        for kind in rule.kinds:
+            reads.setdefault(kind.name, set()).add(rule.reads)
+    every = {e.name: dict(e.rows) for e in _every() if e.kind.startswith("finding of a model")}
+    for name, of_rules in reads.items():
+        told = [part for part in every[name]["reads"].split(", ") if part.startswith("the view")]
+        views = {f"the view `{view}`" for view in of_rules & {*quantities.EVERY}}
+        assert (len(told), {*told}) == (len(views), views), name
+
+
 def test_a_theorem_is_told_in_words_without_the_list_of_what_it_holds():
     for e in _every():
         if e.kind == "theorem":

@@ -1,14 +1,13 @@
 """Losses by name, and the one that fits targets where none is named."""
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from sigmascope.core.guard import Refusal
+from sigmascope.core.guard import Refusal, nearest
 from sigmascope.models.samples import IGNORED, Loss, class_dim
 
 LossSpec = str | Loss | nn.Module
@@ -43,10 +42,9 @@ def loss_of(loss: LossSpec) -> Loss:
     if isinstance(kind, type) and issubclass(kind, nn.modules.loss._Loss):
         return kind()
     names = loss_names()
-    close = get_close_matches(loss, names, n=1)
-    hint = f" Did you mean `{close[0]}`?" if close else ""
     raise Refusal(
-        f"There is no loss `{loss}`; there are {', '.join(names)}, and `file.py:function`.{hint}"
+        f"There is no loss `{loss}`; there are {', '.join(names)}, and `file.py:function`."
+        f"{nearest(loss, names)}"
     )
 
 

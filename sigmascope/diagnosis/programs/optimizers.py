@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from sigmascope.core.guard import Refusal
+from sigmascope.core.guard import Refusal, nearest
 from sigmascope.core.records import ByValue
 
 PLAIN = ("sgd", "asgd")  # optimizers that take the gradient as it is
@@ -163,10 +162,9 @@ def _class(name: str) -> Callable[..., Optimizer]:
         if isinstance(v, type) and issubclass(v, Optimizer) and v is not Optimizer
     }
     if name not in kinds:
-        close = get_close_matches(name, kinds, n=1)
-        hint = f" Did you mean `{close[0]}`?" if close else ""
         raise Refusal(
-            f"There is no optimizer `{name}`; there are {', '.join(sorted(kinds))}.{hint}"
+            f"There is no optimizer `{name}`; there are {', '.join(sorted(kinds))}."
+            f"{nearest(name, kinds)}"
         )
     return kinds[name]
 

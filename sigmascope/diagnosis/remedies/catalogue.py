@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from difflib import get_close_matches
 from typing import Any, final
 
 from torch import Tensor, nn
 
-from sigmascope.core.guard import Refusal, door
+from sigmascope.core.guard import Refusal, door, nearest
 from sigmascope.core.records import Finding, Kind, Profile
 from sigmascope.diagnosis.remedies.base import Remedy
 from sigmascope.diagnosis.remedies.batch_normalisation import BatchNormalisation, LayerNormalisation
@@ -149,8 +148,7 @@ def remedy(name: str, **options: Any) -> Remedy:
         if kind.name == name:
             return kind(**options)
     names = [kind.name for kind in REMEDIES]
-    close = get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
+    hint = nearest(name, names, most=3)
     raise Refusal(f"There is no remedy `{name}`; there are {', '.join(names)}.{hint}")
 
 

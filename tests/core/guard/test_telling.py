@@ -37,6 +37,8 @@ def test_the_nearest_word_is_proposed_where_one_is_near():
     assert nearest("dept", ["width", "depth"]) == " Did you mean `depth`?"
     assert nearest("dept", ["width"]) == nearest("dept", []) == ""
     assert nearest("a", iter(["a"])) == " Did you mean `a`?"
+    both = nearest("dept", ["width", "depth", "depths"], most=2)
+    assert both == " Did you mean `depth` or `depths`?"
 
 
 def test_a_list_counts_its_tail():
