@@ -47,16 +47,24 @@ def best_rate(width: int, loss_at: Callable[[float, int], float], seeds: int) ->
     losses = {f: [loss_at(f, seed) for seed in range(seeds)] for f in FACTORS}
     lowest = [_lowest([losses[f][seed] for f in FACTORS]) for seed in range(seeds)]
     middle = sum(lowest) / seeds
-    stray = math.sqrt(sum((x - middle) ** 2 for x in lowest) / max(seeds - 1, 1))
-    reach = float(student.ppf((1 + LEVEL) / 2, max(seeds - 1, 1))) * stray / math.sqrt(seeds)
-    reach = max(reach if seeds > 1 else 1.0, STEP)
+    free, squares = seeds - 1, sum((x - middle) ** 2 for x in lowest)
+    reach = _reach(squares, free, 1 / seeds)
     at_end = [min(lowest) <= 0, max(lowest) >= len(FACTORS) - 1]
     low = 0.0 if at_end[0] else FACTORS[0] * 2 ** (middle - reach)
     high = math.inf if at_end[1] else FACTORS[0] * 2 ** (middle + reach)
     means = {f: sum(some) / seeds for f, some in losses.items()}
     how = f"{len(FACTORS)} rates, {seeds} seed{'s' * (seeds > 1)}"
     factor = Estimate(FACTORS[0] * 2**middle, low, high, how, 1 - LEVEL)
+    stray = math.sqrt(squares / free) if free else 0.0
     return BestRate(width, factor, min(means.values()), stray, seeds, means)
+
+
+def _reach(squares: float, free: int, share: float) -> float:
+    """Half of a 95 % interval, in powers of two, where a variance is a share of that of a seed."""
+    if not free:
+        return 1.0  # of one seed nothing is known: a factor two
+    error = math.sqrt(squares / free * share)
+    return max(float(student.ppf((1 + LEVEL) / 2, free)) * error, STEP)
 
 
 def _lowest(losses: Sequence[float]) -> float:
@@ -68,8 +76,7 @@ def _lowest(losses: Sequence[float]) -> float:
     a, b, c = known[at - 1 : at + 2]
     if not math.isfinite(a) or not math.isfinite(c):
         return float(at)
-    bend = a - 2 * b + c
-    return at + 0.5 * (a - c) / bend if bend > 0 else float(at)
+    return at + 0.5 * (a - c) / (a - 2 * b + c)  # a is above b, which is the first of the lowest
 
 
 def moved(small: BestRate, large: BestRate) -> Estimate:
@@ -80,10 +87,9 @@ def moved(small: BestRate, large: BestRate) -> Estimate:
     """
     a, b = small.factor, large.factor
     free = small.seeds + large.seeds - 2
-    both = (small.seeds - 1) * small.spread**2 + (large.seeds - 1) * large.spread**2
-    error = math.sqrt(both / max(free, 1) * (1 / small.seeds + 1 / large.seeds))
-    reach = float(student.ppf((1 + LEVEL) / 2, max(free, 1))) * error if free else 1.0
-    by, wide = a.value / b.value, 2 ** max(reach, STEP)
+    squares = (small.seeds - 1) * small.spread**2 + (large.seeds - 1) * large.spread**2
+    reach = _reach(squares, free, 1 / small.seeds + 1 / large.seeds)
+    by, wide = a.value / b.value, 2**reach
     # where one of both is beyond the rates that were tried, one side is open
     low = 0.0 if math.isinf(b.high) or a.low == 0 else by / wide
     high = math.inf if math.isinf(a.high) or b.low == 0 else by * wide

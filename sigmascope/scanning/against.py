@@ -258,7 +258,7 @@ def meet(pair: MatrixPair, one: MapEnds, other: MapEnds) -> Iterator[Item]:
     least, most = max(angle - off, 0.0), min(angle + off, math.pi / 2)
     ends = sorted((math.cos(most) ** 2, cosine**2, math.cos(least) ** 2))
     how = "leading vectors by block krylov"
-    alignment = Estimate(ends[1], ends[0], ends[2], how).at_most(1.0)
+    alignment = Estimate(ends[1], ends[0], ends[2], how)
     for name, found in ((q.UNIT_IMBALANCE, imbalance), (q.ALIGNMENT, alignment)):
         if name in pair.wanted:
             yield _read(pair, name, found)

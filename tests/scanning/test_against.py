@@ -13,10 +13,10 @@ from zoo import MATRICES, NOT_FINITE, fresh
 
 from sigmascope.core.guard import Refusal
 from sigmascope.core.quantities import quantity
-from sigmascope.core.records import Reading
+from sigmascope.core.records import Estimate, Reading, Spectrum
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.scanning import against, plan, scan
-from sigmascope.scanning.against import candidates, hold, measure_product, meet
+from sigmascope.scanning.against import _top_eighth, candidates, hold, measure_product, meet
 from sigmascope.scanning.matrices import Cut
 from sigmascope.scanning.measuring import ends_alone, sketch
 from sigmascope.scanning.planning import Product
@@ -318,6 +318,34 @@ def test_no_rank_is_said_to_be_larger_than_what_was_added(dtype, seed, rank, uni
     assert held(A, B)[0]["change rank"].value <= rank
 
 
+def test_rounding_is_as_large_as_the_numbers_of_one_column_make_it():
+    """They are rounded thirty times as far as others, which no direction of the change is."""
+    start = torch.randn(256, 192, generator=fresh(9)).double()
+    start[:, 0] *= 30
+    moved = start + added(1, size=1.0)
+    seen, _ = held(start.bfloat16(), moved.bfloat16())
+    assert seen["change rank"].value == 1
+
+
+@pytest.mark.parametrize("known", [10, 1])
+def test_the_largest_eighth_is_bounded_where_fewer_values_are_known(known):
+    """Of 10 directions two are an eighth, of 4² and 3² in 4² + 3² + 8; of one 4² at the least."""
+    sigma = torch.tensor([4.0, 3.0, *[1.0] * 8], dtype=torch.float64)[:known]
+    s = Spectrum(sigma, (12, 10), "told", sigma - 0.5, sigma + 0.5)
+    found = _top_eighth(s, Estimate(33.0, 30.0, 36.0, "told"))
+    if known == 10:
+        assert found.value == pytest.approx(25 / 33)
+        assert found.low == pytest.approx((3.5**2 + 2.5**2) / 36)
+        assert found.high == 1  # 4.5² + 3.5² are more than 30
+    else:
+        assert found.value == pytest.approx(16 / 33)
+        assert found.low == pytest.approx(3.5**2 / 36)
+        assert found.high == 1
+    tight = _top_eighth(replace(s, low=sigma, high=sigma), Estimate(33.0, 32.0, 34.0, "told"))
+    ends = (25, 25) if known == 10 else (16, 32)  # the second is no larger than the first
+    assert (tight.low, tight.high) == pytest.approx((ends[0] / 34, ends[1] / 32))
+
+
 def test_a_change_within_leading_directions_is_told_from_one_by_chance():
     U, s, Vh = torch.linalg.svd(LARGE.double())
     s[:10] *= 4  # directions that are surely those
@@ -374,6 +402,9 @@ def test_directions_are_compared_on_large_sides_with_the_leading_ones(monkeypatc
     seen, _ = held(first, first + 80 * U @ V.mT)
     assert seen["intruders"].value == 1
     assert seen["intruders"].low <= 1
+    monkeypatch.setattr("sigmascope.scanning.against.WHOLE_SIDE", min(LARGE.shape))
+    seen, _ = held(first, first + 80 * U @ V.mT)
+    assert seen["intruders"].how == "all directions of the first"
 
 
 @pytest.mark.parametrize("kind", ["change", "copy"])

@@ -31,6 +31,21 @@ def test_the_bound_by_the_norm_ends_where_the_norm_reaches_the_strength(t, finit
     assert met is (None if t == 1 else finite)  # rounding hides on which side of the edge it is
 
 
+def test_the_bound_by_the_symmetric_part_ends_where_it_takes_the_strength_away():
+    """`M = -Id / 2`: `ρ² + ρ τ₋` is exactly zero, and only `sₙ` is left of the root."""
+    found = skip_condition_bounds(Skip.of(-0.5 * torch.eye(3, dtype=torch.float64), 1.0))
+    assert found.by_symmetric_part_alone == math.inf
+    assert found.by_symmetric_part == pytest.approx(0.5 / 0.5)
+
+
+def test_the_symmetric_part_is_known_half_as_well_as_the_layer():
+    skip = Skip.of(gaussian(5, 5, seed=1))
+    width = lambda e: e.high - e.low
+    assert skip.first.low < skip.first.value < skip.first.high
+    for tau in skip.tau:
+        assert width(tau) == pytest.approx(2 * width(skip.first), rel=0.1)
+
+
 def test_bounds_are_ordered_and_above_the_truth():
     for seed in range(200):
         found = skip_condition_bounds(Skip.of(0.15 * gaussian(5, 5, seed=seed)))
@@ -95,10 +110,11 @@ def test_a_smallest_value_above_less_than_zero_goes_without_saying():
 def test_condition_bounds_decline_outside_their_conditions():
     large = {c.theorem: c for c in checks(Skip.of(5 * gaussian(6, 6, seed=2), 1.0))}
     assert large["skip-condition-norm"].verdict is Verdict.INAPPLICABLE
-    backwards = {c.theorem: c for c in checks(Skip.of(0.1 * gaussian(6, 6, seed=2), -1.0))}
-    for name in ("skip-condition-norm", "skip-condition-symmetric"):
-        assert backwards[name].verdict is Verdict.INAPPLICABLE
-        assert any(a.met is False and "ρ > 0" in a.says for a in backwards[name].assumptions)
+    for rho in (-1.0, 0.0):
+        found = {c.theorem: c for c in checks(Skip.of(0.1 * gaussian(6, 6, seed=2), rho))}
+        for name in ("skip-condition-norm", "skip-condition-symmetric"):
+            assert found[name].verdict is Verdict.INAPPLICABLE
+            assert any(a.met is False and "ρ > 0" in a.says for a in found[name].assumptions)
 
 
 @pytest.mark.parametrize("theorem", OF_SKIPS, ids=lambda t: t.name)
