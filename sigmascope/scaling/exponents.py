@@ -98,29 +98,29 @@ def power_law(
     means = np.array([some.mean() for some in logs])
     free = int(counts.sum() - len(widths))
     rests = [some - some.mean() for some in logs]
-    if paired and len(set(counts)) == 1 and counts[0] > 1:
+    if paired and len(set(counts)) == 1:
         free -= int(counts[0]) - 1
         rests = np.stack(rests) - np.mean(rests, 0)
     spread = sum(float((rest**2).sum()) for rest in rests)
     # with one seed a width nothing is known of the noise: a tenth is taken, which is much
     noise = max(math.sqrt(spread / free) if free else 0.1, LEAST)
+    free = max(free, 1)
     ratio = np.array(widths) / widths[0]
-    small = usual / widths[0]
-    shapes = np.stack([ratio**-0.5 - 1, ratio**-1.0 - 1], 1)
-    shapes = shapes * [root * max(small, 1) ** 0.5, inverse * max(small, 1)]
+    larger = max(usual / widths[0], 1)
+    shapes = np.stack([root * (ratio / larger) ** -0.5, inverse * larger / ratio], 1)
     weight = np.linalg.inv(np.diag(noise**2 / counts) + shapes @ shapes.T)
     both = np.stack([np.ones(len(widths)), np.log(ratio)], 1)
     spreads = np.linalg.inv(both.T @ weight @ both)
     fitted = spreads @ both.T @ weight @ means
     rest = means - both @ fitted
-    reach = float(student.ppf((1 + LEVEL) / 2, max(free, 1))) * math.sqrt(spreads[1, 1])
+    reach = float(student.ppf((1 + LEVEL) / 2, free)) * math.sqrt(spreads[1, 1])
     b = float(fitted[1])
     # of every multiple of a half: how far from it the readings are, by the law of Student
     away = (HALVES - b) ** 2 / spreads[1, 1]
-    chance = (1 + away / max(free, 1)) ** (-(max(free, 1) + 1) / 2)
+    chance = (1 + away / free) ** (-(free + 1) / 2)
     share = chance / chance.sum()
     excess = float(rest @ weight @ rest) / max(len(widths) - 2, 1)
-    tail = (1 + excess / max(free, 1)) ** (-(max(free, 1) + 1) / 2)
+    tail = (1 + excess / free) ** (-(free + 1) / 2)
     how = f"{len(widths)} widths, {int(counts.sum())} runs, with what finite width may do"
     return ScalingLaw(
         Estimate(b, b - reach, b + reach, how, 1 - LEVEL),

@@ -5,8 +5,11 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy import stats
 
+from sigmascope.core.records import Estimate
 from sigmascope.scaling import power_law
+from sigmascope.scaling.exponents import HALVES, INVERSE, ROOT, UNLIKELY, USUAL, ScalingLaw
 
 WIDTHS = (64, 128, 256, 512)
 
@@ -81,3 +84,93 @@ def test_what_is_no_power_of_width_says_so():
 )
 def test_without_two_widths_or_positive_numbers_there_is_none(bad):
     assert power_law(bad) is None
+
+
+# ------------------------------------------------------------------------------
+# The same by another way: what finite width adds are unknowns of size one beside the exponent, and
+# all of them are found by least squares.
+
+
+def by_least_squares(some, paired=False):
+    """Noise, exponent, its standard error, degrees of freedom, and the least sum of squares."""
+    logs = {w: np.log(np.asarray(v)) for w, v in sorted(some.items())}
+    free = sum(len(v) - 1 for v in logs.values())
+    rests = [v - v.mean() for v in logs.values()]
+    if paired:  # an analysis of variance in two ways
+        free -= len(rests[0]) - 1
+        rests = np.stack(rests)
+        rests = rests - rests.mean(0)
+    squares = sum((r**2).sum() for r in rests)
+    noise = math.sqrt(squares / free) if free else 0.1
+    widths = np.array([*logs], dtype=float)
+    larger = max(USUAL / widths[0], 1.0)
+    rows = [
+        np.array([1.0, math.log(w), ROOT * (w / widths[0] / larger) ** -0.5,
+                  INVERSE * larger / (w / widths[0])]) / (noise / math.sqrt(len(v)))
+        for w, v in logs.items()
+    ]  # fmt: skip
+    wanted = [v.mean() / (noise / math.sqrt(len(v))) for v in logs.values()]
+    X = np.stack([*rows, np.array([0, 0, 1.0, 0]), np.array([0, 0, 0, 1.0])])
+    y = np.array([*wanted, 0.0, 0.0])
+    found = np.linalg.lstsq(X, y, rcond=None)[0]
+    error = math.sqrt(np.linalg.inv(X.T @ X)[1, 1])
+    return noise, found[1], error, max(free, 1), float(((y - X @ found) ** 2).sum())
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("seeds", [1, 2, 5])
+@pytest.mark.parametrize("widths", [WIDTHS, (16, 64, 96), (10, 30), (128, 256)])
+def test_numbers_are_those_of_least_squares_and_of_students_law(widths, seeds, paired):
+    some = readings(0.3, np.random.default_rng(seeds), widths=widths, seeds=seeds, noise=0.1)
+    if paired and seeds > 1:  # what a seed drew is in its readings at every width
+        shift = np.exp(np.random.default_rng(7).standard_normal(seeds))
+        some = {w: v * shift for w, v in some.items()}
+    law = power_law(some, paired=paired)
+    noise, b, error, free, _ = by_least_squares(some, paired=paired and seeds > 1)
+    assert law.noise == pytest.approx(noise)
+    assert law.exponent.value == pytest.approx(b)
+    ends = stats.t.interval(0.95, free, b, error)
+    assert (law.exponent.low, law.exponent.high) == pytest.approx(ends)
+    assert law.exponent.risk == pytest.approx(0.05)
+    chance = stats.t.pdf((HALVES - b) / error, free)
+    shares = [chance[side].sum() / chance.sum() for side in (HALVES < 0, HALVES == 0, HALVES > 0)]
+    assert (law.falls, law.stays, law.grows) == pytest.approx(shares)
+    assert law.nearest == HALVES[chance.argmax()]
+    assert law.seeds == seeds
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("widths", [WIDTHS[:3], WIDTHS])
+def test_what_is_no_power_is_told_by_the_rest_of_the_fit(widths, seeds):
+    g, told = np.random.default_rng(0), []
+    strays = {w: np.exp(0.1 * g.standard_normal(seeds)) for w in widths}
+    for size in np.linspace(0, 3, 150):
+        some = {w: strays[w] * math.exp((-1) ** i * size) for i, w in enumerate(widths)}
+        *_, free, rest = by_least_squares(some)
+        t = math.sqrt(rest / (len(widths) - 2))
+        fits = stats.t.pdf(t, free) / stats.t.pdf(0, free) > UNLIKELY
+        assert power_law(some).fits == fits
+        told.append(fits)
+    assert told[0]
+    assert not told[-1]
+
+
+def test_two_widths_lie_on_a_line_and_the_fewest_seeds_are_told():
+    law = power_law({64: [1.0, 1.01, 0.99], 128: [9.0, 9.1]})
+    assert law.fits
+    assert law.seeds == 2
+
+
+@pytest.mark.parametrize(
+    ("reach", "noise", "seeds", "says"),
+    [(0.4, 0.05, 1, "more seeds than one"), (0.4, 0.05, 2, "4 times the seeds"),
+     (0.5, 0.05, 3, "7 times the seeds"), (0.4, 0.01, 3, "larger depths"),
+     (0.19, 0.05, 3, "larger depths"), (0.9, 0.05, 3, "larger depths"),
+     (0.21, 0.05, 3, "2 times the seeds"), (0.79, 0.05, 3, "16 times the seeds")],
+)  # fmt: skip
+def test_how_many_seeds_would_tell_is_the_square_of_how_much_narrower_they_must_make_it(
+    reach, noise, seeds, says
+):
+    exponent = Estimate(0.1, 0.1 - reach, 0.1 + reach, "told")
+    law = ScalingLaw(exponent, 0.3, 0.4, 0.3, 0.0, True, noise, seeds)
+    assert law.would_tell("depth") == f"{says} would tell"

@@ -60,6 +60,8 @@ def test_the_printed_bounds_end_where_the_paper_says(equation, n, m, eta, edge):
         ("(100)", 6, 1, 0.0),
         ("(100)", 6, 1, -1.0),
         ("(101)", 6, 1, 0.0),
+        ("(101)", 6, 0, 0.0),
+        ("(101)", 6, 0, -0.5),
     ],
 )
 def test_printed_bounds_are_not_said_outside_their_statements(equation, n, m, eta):
@@ -73,6 +75,25 @@ def test_printed_bounds_are_said_up_to_the_ends_of_their_statements():
     for eta in (0.99, 1.0):
         leaky = hard_bounds(0.0001, 5, m=1, eta=eta).printed
         assert max(leaky["(100)"], leaky["(101)"]) < math.inf
+
+
+@pytest.mark.parametrize("eta", [-1.0, 0.0, 0.5, 1.0])
+@pytest.mark.parametrize("m", [0, 2])
+def test_nothing_is_said_of_weights_beyond_one_over_the_width(eta, m):
+    found = hard_bounds(0.5, 6, m=m, eta=eta)
+    assert {*found.printed.values(), found.sharper, found.best} == {math.inf}
+
+
+def test_of_several_layers_the_largest_weight_and_the_entries_of_the_product_count():
+    one, other = torch.tensor([[0.1, 0.0], [0.2, 0.0]]), torch.tensor([[0.0, 0.3], [0.0, -0.5]])
+    half = torch.tensor([1.0, 0.5])
+    for layers in ([one, other], [other, one]):
+        facts = Weights.of(
+            [W.double() for W in layers], [half, half], off=torch.tensor([False, True]), eta=0.0
+        )
+        product = half.diag() @ layers[1] @ half.diag() @ layers[0]
+        assert facts.c == 0.5
+        assert facts.largest_entry == pytest.approx(float(product.abs().max()))
 
 
 @pytest.mark.parametrize("cn", [1 - PART, 1.0])
