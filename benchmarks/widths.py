@@ -456,7 +456,7 @@ def rates(seeds: int, picture: str) -> Iterator[dict[str, Any]]:
     """Where the best rate lies at widths 64 and 512, as it is and with the cure; drawn."""
     from matplotlib import pyplot
 
-    _, axes = pyplot.subplots(1, 2 * len(TASKS), figsize=(10, 2.6), sharey="row")
+    _, axes = pyplot.subplots(2, len(TASKS), figsize=(9, 5), sharex="col", sharey="col")
     for place, (title, (kind, (data, samples), lr, steps)) in enumerate(TASKS.items()):
         known = sources.open_data(data, samples=samples, generator=torch.Generator().manual_seed(0))
         found = scaling.widths(
@@ -468,18 +468,21 @@ def rates(seeds: int, picture: str) -> Iterator[dict[str, Any]]:
         ):
             by = scaling.moved(*pair)
             row[says] = [by.value, by.low, by.high]
-            ax = axes[2 * place + which]
+            ax = axes[which][place]
             for one, colour in zip(pair, ("tab:blue", "tab:red"), strict=True):
                 x = [lr * f for f, loss in one.curve.items() if math.isfinite(loss)]
                 y = [loss for loss in one.curve.values() if math.isfinite(loss)]
                 ax.plot(x, y, "o-", color=colour, markersize=3, label=f"width {one.width}")
                 ax.axvline(lr * one.factor.value, color=colour, linewidth=0.8, linestyle=":")
-            ax.set(xscale="log", yscale="log", xlabel="learning rate")
+            ax.set(xscale="log", yscale="log")
+            if which:
+                ax.set_xlabel("learning rate")
             moves = f"moves by {by.value:.1f} [{by.low:.1f}, {by.high:.1f}]"
             ax.set_title(f"{title}\n{says}: {moves}", fontsize=7)
         yield row
-    axes[0].set_ylabel("loss")
-    axes[0].legend(fontsize=7)
+    for side in axes:
+        side[0].set_ylabel("loss")
+    axes[0][0].legend(fontsize=7)
     pyplot.tight_layout()
     pyplot.savefig(picture)
 

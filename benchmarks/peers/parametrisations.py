@@ -10,6 +10,7 @@ from benchmarks.peers._rows import OURS, Answer
 from benchmarks.widths import CELLS, MISTAKES, WIDTHS, Plan, looked, task
 
 SEEDS, STEPS = 3, 3
+NEAR = 0.05  # between slopes that the eye does not tell apart
 OFF = 0.25  # a slope that the eye takes for one: half of the smallest that theory knows
 
 
@@ -40,7 +41,8 @@ def curves(plan: Plan) -> dict[str, float]:
     slopes = {}
     for module, rows in last.groupby("module"):
         means = rows.groupby("width")["l1"].mean()
-        if len(means) == len(WIDTHS) and (means > 0).all():
+        # the whole model writes what its last layer does
+        if module and len(means) == len(WIDTHS) and (means > 0).all():
             heights = torch.tensor([math.log(means[w]) for w in WIDTHS])
             slopes[str(module)] = float((away * heights).sum() / (away**2).sum())
     return slopes
@@ -57,18 +59,18 @@ def widths() -> Iterator[Answer]:
         first = next(iter(looked(plan, SEEDS).obstacles), None)
         ours += first is not None and first.name.startswith(want)
         slopes = curves(plan)
-        steepest = max(slopes, key=lambda m: abs(slopes[m]))
+        top = max(abs(slope) for slope in slopes.values())
         module = ".a" if want == "(scores" else want.rpartition(".")[0]
-        theirs += steepest.endswith(module) or module in steepest.split(".")
+        theirs += any(m.endswith(module) for m, s in slopes.items() if abs(s) > top - NEAR)
     says = (
-        "Of the check, whose data have no verdict, the steepest curve of the last step counts; of "
+        "Of the check, whose data have no verdict, the steepest curves of the last step count; of "
         f"{count} mistakes, one in the attention scale, one in a readout that is tied."
     )
     asked = {OURS: "ss.widths(make, widths, data)", "mup": "coord_check.get_coord_data"}
     yield Answer(
         "Mistakes planted in parametrisations of width: the weight that is wrong stands first",
         "share of the mistakes",
-        {OURS: ours / count, "mup, by the steepest curve": theirs / count},
+        {OURS: ours / count, "mup, by the steepest curves": theirs / count},
         aim=1.0,
         asked=asked,
         says=says,
