@@ -17,6 +17,11 @@ SAME: dict[tuple[str, str, str], str] = {
         "3",
     ): "one rounding more is allowed for: every interval it makes is still true",
     (
+        "scanning/against.py",
+        "slack = 8 * max(*shape, 16) * EPS * abs(scaling) * size  # of both factorisations",
+        "17",
+    ): "an allowance for rounding, of which small matrices get a sixteenth more",
+    (
         "theory/jacot2023/facts.py",
         "return (Estimate.sum_of_squares(A).sqrt() + Estimate.within(0.0, gap)).at_least(0.0)",
         "(Estimate.sum_of_squares(A).sqrt() - Estimate.within(0.0, gap))",

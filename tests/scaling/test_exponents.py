@@ -174,3 +174,12 @@ def test_how_many_seeds_would_tell_is_the_square_of_how_much_narrower_they_must_
     exponent = Estimate(0.1, 0.1 - reach, 0.1 + reach, "told")
     law = ScalingLaw(exponent, 0.3, 0.4, 0.3, 0.0, True, noise, seeds)
     assert law.would_tell("depth") == f"{says} would tell"
+
+
+def test_what_accuses_must_be_surer_than_what_does_not():
+    exponent = Estimate.exactly(0.0)
+    law = lambda *shares: ScalingLaw(exponent, *shares, 0.0, True, 0.1, 3)
+    assert law(0.0, 0.93, 0.07).is_sure("stays")
+    assert not law(0.93, 0.07, 0.0).is_sure("falls")
+    assert not law(0.0, 0.07, 0.93).is_sure("grows")
+    assert law(0.97, 0.03, 0.0).is_sure("falls")
