@@ -151,22 +151,19 @@ def _counted(number: str, few: Iterable[str], many: Iterable[str]) -> tuple[str,
         counted = tuple(sorted({*counted, *more}))
 
 
-@dataclass(slots=True)
-class _Sum:
-    """One addition of a branch to a stream: who wrote it, and the stream before and behind."""
-
-    writers: tuple[str, ...]
-    before: Tensor
-    behind: Tensor
-
-
 class _Sums(TorchFunctionMode):
-    """Keeps additions of what a layer has just written to something of the same shape."""
+    """Sees what a layer has just written be added to something of the same shape.
+
+    Attributes:
+        writers: The layers whose output was added.
+        ends: The stream before the first addition and behind the last, for each shape of it.
+    """
 
     def __init__(self, seen: dict[str, Seen], repeated: Collection[str]) -> None:
         super().__init__()
         self.seen, self.repeated = seen, repeated
-        self.found: list[_Sum] = []
+        self.writers: set[str] = set()
+        self.ends: dict[torch.Size, tuple[Tensor, Tensor]] = {}
         self.done: dict[str, Seen] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -182,11 +179,16 @@ class _Sums(TorchFunctionMode):
             return func(*args, **named)
         with torch._C.DisableTorchFunctionSubclass():
             ones = [self._writer(t) for t in (a, b)]
-            before = (b if ones[0] and not ones[1] else a).detach().clone()
+            writers = {n for n in ones if n is not None}
+            stream = b if ones[0] and not ones[1] else a
+            if writers and stream.shape not in self.ends:  # it may be added to in place
+                self.ends[stream.shape] = (stream.detach().clone(), stream)
         result = func(*args, **named)
-        if writers := tuple(n for n in ones if n is not None):
+        if writers:
             self.done = dict(self.seen)
-            self.found.append(_Sum(writers, before, result.detach().clone()))
+            self.writers |= writers
+            # nor is the result safe from what comes later
+            self.ends[result.shape] = (self.ends[result.shape][0], result.detach().clone())
         return result
 
     def _writer(self, t: Tensor) -> str | None:
@@ -252,15 +254,14 @@ def read_run(
         sums = _Sums(seen, branch)
         with sums:
             out = as_tensor(called(copy, batch))[0].detach()
-        by = {w for s in sums.found for w in s.writers}
-        wrote = {n for w in by for n in _proportional(w, modules[w], seen[w])}
+        wrote = {n for w in sums.writers for n in _proportional(w, modules[w], seen[w])}
         last = next((c for c in reversed(seen.values()) if parallel(c.output, out)), None)
     found = {r: WeightReadings(tuple(own[n].shape)) for n, r in role.items()}
     readings = DepthReadings(
         found, Counter(role.values()), frozenset(role[n] for n in wrote if n in role), []
     )
-    if sums.found:
-        found[STREAM] = WeightReadings(values=_stream(sums.found))
+    if sums.ends:
+        found[STREAM] = WeightReadings(values=_stream(sums.ends.values()))
     if last is not None and last.read is not None and last.read.is_floating_point():
         rows = last.read.detach().flatten(0, -2)[:PLACES].double()
         if rows.ndim == 2 and bool(rows.isfinite().all()) and bool(rows.any()):
@@ -365,13 +366,9 @@ def _proportional(name: str, module: nn.Module, call: Seen) -> list[str]:
     return []
 
 
-def _stream(sums: Sequence[_Sum]) -> dict[str, float]:
+def _stream(ends: Iterable[tuple[Tensor, Tensor]]) -> dict[str, float]:
     """What all branches add, beside what the first one is added to."""
-    ends: dict[torch.Size, tuple[Tensor, Tensor]] = {}
-    for one in sums:
-        start = ends.get(one.before.shape, (one.before, one.before))[0]
-        ends[one.before.shape] = (start, one.behind)
-    shares = [rms(end - start) / rms(start) for start, end in ends.values() if rms(start) > 0]
+    shares = [rms(end - start) / rms(start) for start, end in ends if rms(start) > 0]
     return {CHANGED: math.sqrt(sum(s * s for s in shares))} if shares and max(shares) > 0 else {}
 
 
