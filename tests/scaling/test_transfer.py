@@ -1,6 +1,7 @@
 """What holds when a model grows wider, and who is in the way where it does not."""
 
 import math
+import types
 
 import pytest
 import torch
@@ -377,3 +378,45 @@ def test_the_law_of_a_norm_is_there_beside(data):
         assert low <= power <= high, name
         assert laws[name]["norm of change at first"].nearest == power, name
     assert scaling.WIDTHS == (64, 128, 256, 512)
+
+
+class Multiplied(Net):
+    """With numbers of a configuration that libraries multiply by, and notes on its weights."""
+
+    def __init__(self, n, noted):
+        super().__init__(n)
+        self.config = types.SimpleNamespace(
+            to_dict=lambda: {"residual_multiplier": 0.5, "logits_scaling": n / 32, "hidden_size": n}
+        )
+        for name, p in self.named_parameters():
+            if noted in ("all", name):
+                p.infshape = tuple(p.shape)
+
+
+@pytest.mark.parametrize(
+    ("noted", "word"), [("all", "every weight"), ("hid.weight", "all but"), ("", "")]
+)
+def test_what_is_in_use_for_a_transfer_already_is_named(data, noted, word):
+    found = widths(lambda n: Multiplied(n, noted), (8, 16), data, **HOW | {"seeds": 1})
+    mup = [line for line in found.uses if line.startswith("mup")]
+    assert (word in mup[0]) if word else not mup
+    others = "\n".join(found.uses)
+    assert "`residual_multiplier` of the configuration: 0.5 at every width" in others
+    assert "`logits_scaling` of the configuration: 0.25 to 0.5" in others
+    assert "hidden_size" not in others
+
+
+def test_layers_may_read_what_a_library_notes_on_their_weights(data):
+    class Noted(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) / self.weight.times
+
+    class Readout(Net):
+        def __init__(self, n):
+            super().__init__(n)
+            self.out = Noted(n, 5)
+            self.out.weight.times = n / 32
+
+    found = widths(Readout, (32, 64), data, **HOW)
+    laws = {w.name: w.laws for w in found.weights}
+    assert "effect" in laws["out.weight"]
