@@ -313,6 +313,11 @@ def _read_change(
         v[f"change of entry{end}"] = rms(change)
         if change.ndim > 1 and end == EARLY:
             _norms(v, "change", change, end)
+            norm, size = v.get(f"norm of change{end}", 0.0), v.get("read", 0.0)
+            if norm > 0 and size > 0 and read is not None and read.is_floating_point():
+                # of a change that acts on one vector: ‖ΔW x‖ beside ‖ΔW‖₂ ‖x‖
+                fan_in, fan_out = one.features
+                v["alignment"] = effect / (norm * size) * math.sqrt(fan_out / fan_in)
         if one.owner and now.output.shape == then.output.shape:
             v[f"changed{end}"] = rms(now.output - then.output)
         if carried > 0:

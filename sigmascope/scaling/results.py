@@ -39,12 +39,13 @@ class WeightScaling(ByValue):
             run told nothing.
         laws: Exponents of size, by what was read. With width: `effect` of its first step on what
             its layer writes, and `effect at last` of all steps; `gain`, the effect beside what it
-            reads; what it `carried` of changes that it was handed, over their size; `forward`, what
-            it writes at first over what it reads; `gradient` and `step per gradient` of its
-            entries; `norm of weight` and `norm of change at first` (largest singular values), their
-            stable ranks. With depth: `effect` of the first step of all that have its name on what
-            the model writes, and `effect at last`; of the residual stream `changed`, what all
-            layers add beside what the first one reads.
+            reads; `alignment`, the effect beside the most that a change of that norm could have on
+            what it reads; what it `carried` of changes that it was handed, over their size;
+            `forward`, what it writes at first over what it reads; `gradient` and `step per
+            gradient` of its entries; `norm of weight` and `norm of change at first` (largest
+            singular values), their stable ranks. With depth: `effect` of the first step of all that
+            have its name on what the model writes, and `effect at last`; of the residual stream
+            `changed`, what all layers add beside what the first one reads.
         theory: What the exponent of `effect` is in the maximal parametrisation.
         degree: By which power of the gradient the optimizer moves it: 1 as plain SGD, 0 as Adam;
             None of products, and where the optimizer evaluates the loss itself.

@@ -176,6 +176,7 @@ def _judged(
             "written",
             "read",
             "initial entry",
+            "alignment",
             *more[:2],
             *(f"{m}{EARLY}" for m in more[2:]),
         ),

@@ -50,6 +50,9 @@ def test_the_first_step_of_gradient_descent_is_read_as_it_is(task):
     assert w["carried at first"] == pytest.approx(carried, rel=1e-4)
     norms = torch.linalg.svdvals(0.1 * gradients[1].double())
     assert w["norm of change at first"] == pytest.approx(norms[0].item(), rel=1e-4)
+    acts = (hidden @ gradients[1].T).norm() / (hidden.norm() * norms[0] / 0.1)
+    assert w["alignment"] == pytest.approx(acts.item(), rel=1e-4)
+    assert 0 < w["alignment"] <= 1
     ranks = (norms.square().sum() / norms[0].square()).item()
     assert w["stable rank of change at first"] == pytest.approx(ranks, rel=1e-3)
     assert found.weights["2.bias"].values["effect at first"] == pytest.approx(
