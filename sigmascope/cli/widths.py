@@ -91,7 +91,9 @@ def widths(
 
     require_targets(html=html, json=json, plot=plot, inputs=(data,))
     config = Path(make)
-    is_config = config.name == "config.json" or (config / "config.json").is_file()
+    is_config = any(
+        p.name == "config.json" and p.is_file() for p in (config, config / "config.json")
+    )
     if not is_config and not callables.is_callable_spec(make):
         raise guard.Refusal(
             f"`{make}` must be `file.py:make` or `package.module:make`: a function of a width that "
