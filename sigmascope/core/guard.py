@@ -117,7 +117,7 @@ class WrongKind(Refusal, TypeError):
 
 
 def nearest(word: str, words: Iterable[str], *, most: int = 1) -> str:
-    """`" Did you mean `x` or `y`?"`, of so many at most, where words are close, else nothing."""
+    """A question after the closest words, of so many at most; nothing where none is close."""
     close = get_close_matches(word, list(words), n=most, cutoff=0.5)
     return f" Did you mean {' or '.join(f'`{c}`' for c in close)}?" if close else ""
 
