@@ -70,7 +70,7 @@ def widths() -> Iterator[Answer]:
     yield Answer(
         "Mistakes planted in parametrisations of width: the weight that is wrong stands first",
         "share of the mistakes",
-        {OURS: ours / count, "mup, by the steepest curves": theirs / count},
+        {OURS: ours / count, "mup": theirs / count},
         aim=1.0,
         asked=asked,
         says=says,
@@ -88,7 +88,8 @@ def widths() -> Iterator[Answer]:
     yield Answer(
         "Right parametrisations: what looks wrong",
         "share of the weights (ours) and of the curves (theirs)",
-        {OURS: accused / weights, "mup, by slopes above 0.25": off / drawn},
+        {OURS: accused / weights, "mup": off / drawn},
         asked=asked,
-        says="A readout that starts small, as it should, has a curve that falls until it learned.",
+        says="Of the check slopes above 0.25 count. A readout that starts small, as it should, has "
+        "a curve that falls until it learned.",
     )
