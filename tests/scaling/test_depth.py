@@ -196,3 +196,28 @@ def test_what_is_made_and_what_is_random_is_left_as_found(data):
     before = fingerprint(models=kept, data=data)
     widths(kept.__getitem__, data=data, depths=(2, 4), **HOW | {"seeds": 1})
     assert not differences(before, fingerprint(models=kept, data=data))
+
+
+class Turned(Layer):
+    """The same sum, the other way round, and in place."""
+
+    def forward(self, x):
+        branch = self.down(torch.relu(self.up(self.norm(x))))
+        branch += x
+        return branch
+
+
+def test_the_stream_is_told_from_what_is_added_in_either_order(data):
+    def make(kind):
+        def of(depth):
+            net = Net(0)
+            net.layers = nn.ModuleList(kind(16) for _ in range(depth))
+            return net
+
+        return of
+
+    laws = []
+    for kind in (Layer, Turned):
+        found = widths(make(kind), data=data, depths=(2, 4), **HOW | {"seeds": 1})
+        laws.append(next(w for w in found.weights if w.name == STREAM).laws["changed"])
+    assert laws[0].exponent.value == pytest.approx(laws[1].exponent.value, rel=1e-4)
