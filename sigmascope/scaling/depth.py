@@ -267,9 +267,7 @@ def read_run(
         if rows.ndim == 2 and bool(rows.isfinite().all()) and bool(rows.any()):
             readings.beside[RANK] = effective_rank(spectrum(rows)).value
     if curves:
-        _read_factor(
-            model, batch, {h for n in own if role[n] in repeated for h in names[n]}, readings
-        )
+        _read_factor(model, batch, branch, readings)
     degrees = {n: WeightReadings() for n in own}
 
     def output(values: Mapping[str, Tensor]) -> Tensor:
@@ -423,11 +421,8 @@ def _judged(name: str, by: By, *, repeated: bool) -> WeightScaling:
     degree = sum(degrees) / len(degrees) if degrees else None
     # what finite depth does acts on the gradient too where steps go by its size
     twice = 1 + max(degree or 0.0, 0.0)
-    names = (EFFECT, f"effect{LATE}", CHANGED)
-    known = {f"effect{EARLY}": EFFECT}
-    laws = {
-        known.get(n, n): law for n in (f"effect{EARLY}", *names[1:]) if (law := _law(by, n, twice))
-    }
+    read = {EFFECT: f"effect{EARLY}", f"effect{LATE}": f"effect{LATE}", CHANGED: CHANGED}
+    laws = {name: law for name, of in read.items() if (law := _law(by, of, twice))}
     kind = "product" if name == STREAM else "repeated" if repeated else "single"
     main = laws.get(CHANGED if kind == "product" else EFFECT)
     verdict, why = _verdict(main, is_stream=kind == "product")
@@ -436,8 +431,8 @@ def _judged(name: str, by: By, *, repeated: bool) -> WeightScaling:
     }
     if main is None and any(effects[min(by)]) and not any(effects[max(by)]):
         verdict, why = "vanishing", f"its change did nothing to the output at depth {max(by)}"
-    read = CHANGED if kind == "product" else f"effect{EARLY}"
-    mean = lambda many: math.exp(sum(math.log(o.values[read]) for o in many if o) / len(many))
+    told = read[CHANGED if kind == "product" else EFFECT]
+    mean = lambda many: math.exp(sum(math.log(o.values[told]) for o in many if o) / len(many))
     curve = tuple(mean(by[d]) for d in sorted(by)) if main is not None else ()
     shape = next((" x ".join(map(str, o.shape)) for o in by[min(by)] if o), "")
     return WeightScaling(
@@ -449,7 +444,7 @@ def _verdict(main: ScalingLaw | None, *, is_stream: bool) -> tuple[Verdict, str]
     """In a word, and what it rests on."""
     if main is None:
         return "cannot be told", "its change was zero, or not finite, in a run"
-    at = f"{main.exponent.value:+.2f} [{main.exponent.low:+.2f}, {main.exponent.high:+.2f}]"
+    at = main.says
     what = "what all layers add to the stream at first" if is_stream else "what its change does"
     if main.is_sure("grows"):
         return "exploding", f"{what} grows with depth: {at}"

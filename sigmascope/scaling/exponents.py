@@ -55,6 +55,12 @@ class ScalingLaw:
     noise: float
     seeds: int
 
+    @property
+    def says(self) -> str:
+        """The exponent and its interval in words."""
+        e = self.exponent
+        return f"{e.value:+.2f} [{e.low:+.2f}, {e.high:+.2f}]"
+
     def is_sure(self, side: Side) -> bool:
         """Whether the exponent is on one side: with 90 % for 0, and 95 % for what accuses."""
         return float(getattr(self, side)) >= (SURE if side == "stays" else ACCUSES)

@@ -21,7 +21,7 @@ from sigmascope.report.pages.pieces import (
     tile,
 )
 from sigmascope.scaling.exponents import ScalingLaw
-from sigmascope.scaling.presentation import alike, rates_in_words
+from sigmascope.scaling.presentation import alike, drawable, rates_in_words
 from sigmascope.scaling.results import WeightScaling, Widths
 
 _SCRIPTS = ("words.js", "packed.js", "page.js", "scales.js", "marks.js", "chart.js", "widths.js")
@@ -54,10 +54,6 @@ def widths_page(found: Widths, path: str | os.PathLike[str]) -> Path:
     )
 
 
-def _drawn(found: Widths) -> list[tuple[WeightScaling, ScalingLaw]]:
-    return [(w, law) for w in found.weights if (law := w.law) is not None and w.curve]
-
-
 def _data(found: Widths) -> dict[str, Any]:
     lines = [
         {
@@ -67,7 +63,7 @@ def _data(found: Widths) -> dict[str, Any]:
             "y": [v / w.curve[0] for v in w.curve],
             "law": [law.exponent.value, law.exponent.low, law.exponent.high],
         }
-        for w, law in _drawn(found)
+        for w, law in drawable(found)
     ]
     rates = [
         {
@@ -106,8 +102,7 @@ def _row(place: int, w: WeightScaling, law: ScalingLaw | None) -> list[Piece]:
     if law is None:
         return [named(w.name), kind, element("td", "–", class_="n"), element("td"), told]
     bar = element("td", _bar(law), style=f"color: var(--c{_TONES[w.verdict]})")
-    e = law.exponent
-    says = f"{e.value:+.2f} [{e.low:+.2f}, {e.high:+.2f}]".replace("-", "−")
+    says = law.says.replace("-", "−")
     pick = element("button", named(w.name), type="button", data_line=str(place), style=_PLAIN)
     return [pick if w.curve else named(w.name), kind, element("td", says, class_="n"), bar, told]
 
@@ -121,7 +116,7 @@ def _pieces(found: Widths) -> dict[str, Html]:
         for v, n in counts.items()
         if n
     ]
-    places = {id(w): place for place, (w, _) in enumerate(_drawn(found))}
+    places = {id(w): place for place, (w, _) in enumerate(drawable(found))}
     order = [*_TONES]
     rows = sorted(found.weights, key=lambda w: order.index(w.verdict))
     what = "what its change does" if axis == "width" else "what its changes do to the output"
@@ -187,7 +182,7 @@ def _pieces(found: Widths) -> dict[str, Html]:
 def _keys(found: Widths) -> Iterator[Html]:
     """What the colours mean."""
     for verdict in _TONES:
-        if any(w.verdict == verdict for w, _ in _drawn(found)):
+        if any(w.verdict == verdict for w, _ in drawable(found)):
             yield element(
                 "span", verdict, class_="line", style=f"--tone: var(--c{_TONES[verdict]})"
             )

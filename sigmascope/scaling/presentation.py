@@ -26,10 +26,12 @@ COLOURS = {"maximal": "green", "lazy": "yellow", "cannot be told": "dim"}
 
 
 def _interval(law: ScalingLaw | None) -> str:
-    if law is None:
-        return ""
-    e = law.exponent
-    return f"{e.value:+.2f} [{e.low:+.2f}, {e.high:+.2f}]"
+    return law.says if law is not None else ""
+
+
+def drawable(found: Widths) -> list[tuple[WeightScaling, ScalingLaw]]:
+    """Weights that have a line over size, with the law of it."""
+    return [(w, law) for w in found.weights if (law := w.law) is not None and w.curve]
 
 
 def _counted(weights: Sequence[WeightScaling]) -> str:
@@ -189,7 +191,7 @@ def _widths_columns(found: Widths) -> dict[str, list[Any]]:
 def _widths_figure(found: Widths, sheet: Sheet, **more: object) -> None:
     """What each weight's first step does over width, and its exponent with its interval."""
     require_known(more)
-    known = [(w, law) for w in found.weights if (law := w.law) is not None and w.curve]
+    known = drawable(found)
     if not known:
         raise Refusal("There is no exponent to draw: no weight's change was told at every width.")
     rows = known[:ROWS]

@@ -437,14 +437,11 @@ _MULTIPLIER = re.compile(r"multiplier|mup|scale_emb|scale_depth|logits?_scal|dim
 def _uses(models: Sequence[nn.Module], axis: Axis) -> tuple[str, ...]:
     """What libraries have for a transfer and these models use already, in sentences."""
     found = []
-    own = [*models[-1].named_parameters()]
-    if bare := [name for name, p in own if not hasattr(p, "infshape")]:
-        said = f" for all but {', '.join(bare[:4])}" if len(bare) < len(own) else ""
-    else:
-        said = " for every weight"
-    if said:
+    bare = [n for n, p in models[-1].named_parameters() if not hasattr(p, "infshape")]
+    if len(bare) < sum(1 for _ in models[-1].parameters()):
+        which = f"all but {', '.join(bare[:4])}" if bare else "every weight"
         found.append(
-            f"mup: base shapes are set{said}; what follows is measured with its multipliers"
+            f"mup: base shapes are set for {which}; what follows is measured with its multipliers"
         )
     values = [getattr(getattr(m, "config", None), "to_dict", dict)() for m in models]
     for name in sorted(n for n in values[0] if _MULTIPLIER.search(n)):

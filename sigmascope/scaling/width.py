@@ -201,9 +201,6 @@ def _verdict(
     kind: Kind, laws: Mapping[str, ScalingLaw], theory: float, *, is_last: bool
 ) -> tuple[Verdict, str]:
     """In a word, and what it rests on."""
-    at = lambda law: (
-        f"{law.exponent.value:+.2f} [{law.exponent.low:+.2f}, {law.exponent.high:+.2f}]"
-    )
     main = laws.get(CHANGED if kind == "product" else EFFECT)
     if main is None:
         return "cannot be told", "its change was zero, or not finite, in a run"
@@ -214,22 +211,25 @@ def _verdict(
         main = min((main, beside), key=reach)
     carried, written = laws.get(CARRIED), laws.get("written")
     if main.is_sure("grows"):
-        return "exploding", f"what its change does grows with width: {at(main)}"
+        return "exploding", f"what its change does grows with width: {main.says}"
     if carried is not None and carried.is_sure("grows"):
-        return "exploding", f"its initial weights enlarge changes with width: {at(carried)}"
+        return "exploding", f"its initial weights enlarge changes with width: {carried.says}"
     if written is not None and not is_last and kind in ("input", "hidden"):
         if written.is_sure("grows"):
-            return "exploding", f"what it writes at first grows with width: {at(written)}"
+            return "exploding", f"what it writes at first grows with width: {written.says}"
         if written.is_sure("falls"):
-            return "vanishing", f"what it writes at first fades with width: {at(written)}"
+            return "vanishing", f"what it writes at first fades with width: {written.says}"
     as_theory = theory < 0 and main.nearest in (theory, 2 * theory)
     if main.is_sure("falls") and not as_theory:
-        return "lazy", f"what its change does fades with width: {at(main)}"
+        return "lazy", f"what its change does fades with width: {main.says}"
     if main.is_sure("stays") or as_theory:
-        return "maximal", f"what its change does is the same at every width: {at(main)}"
+        return "maximal", f"what its change does is the same at every width: {main.says}"
     if not main.fits:
-        return "cannot be told", f"the readings follow no power of width: {at(main)}"
-    return "cannot be told", f"the exponent may be 0 or not: {at(main)}; {main.would_tell('width')}"
+        return "cannot be told", f"the readings follow no power of width: {main.says}"
+    return (
+        "cannot be told",
+        f"the exponent may be 0 or not: {main.says}; {main.would_tell('width')}",
+    )
 
 
 def _accused(
