@@ -367,6 +367,12 @@ class _Bench:
             models.append(program.model)
             self.says = self.says or recipe.says()
         self.uses = _uses(models, self.family.axis)
+        if self.seeds > 1:
+            with apart(), random_states(1), _seeds_apart(1):
+                program, _ = self._program(self.family.sizes[0])
+            pairs = zip(models[0].parameters(), program.model.parameters(), strict=True)
+            if all(torch.equal(p, q) for p, q in pairs):
+                self.seeds, self.uses = 1, (*self.uses, FIXED)
         if self.family.axis == "depth":
             self.roles, self.repeated = deep.roles_of(models)
 
@@ -392,7 +398,8 @@ class _Bench:
     ) -> Iterator[tuple[Program, Recipe, TrainingSamples]]:
         """What is trained at a size, and on what; `make` may draw from any source."""
         with apart(), random_states(seed):
-            program, recipe = self._program(size)
+            with _seeds_apart(seed):
+                program, recipe = self._program(size)
             if cured is not None:
                 program, recipe = _changed(program, recipe, cured, size / self.family.sizes[0])
             known = opened(program, samples=max(SAMPLES, (program.batch_size or SIZE) * steps))
@@ -429,6 +436,29 @@ class _Bench:
         recipe = _recipe_of_several(several, program.model) if several else program.recipe()
         assert recipe is not None
         return program, recipe
+
+
+# what is read once is told with the interval of one reading, whatever number of seeds is asked for
+FIXED = (
+    "`make` gives the same initial weights at every call, so that more seeds say nothing: each "
+    "width is read once. Draw them with torch's global generator, which `widths` seeds"
+)
+
+
+@contextmanager
+def _seeds_apart(seed: int) -> Iterator[None]:
+    """Where a function of the user's seeds torch, it draws otherwise for another seed of ours.
+
+    Many a `make` begins with `torch.manual_seed(0)`. Then all models of one width would be one
+    model, and what they say would look certain.
+    """
+    own = torch.manual_seed
+    other = lambda number: own(int(number) + seed * 2**20)
+    torch.manual_seed = torch.random.manual_seed = other
+    try:
+        yield
+    finally:
+        torch.manual_seed = torch.random.manual_seed = own
 
 
 _MULTIPLIER = re.compile(r"multiplier|mup|scale_emb|scale_depth|logits?_scal|dim_model_base")

@@ -1,12 +1,14 @@
 """What holds when a model grows wider, and who is in the way where it does not."""
 
 import math
+import operator
 import types
 
 import pytest
 import torch
 from torch import nn
 
+import sigmascope
 from sigmascope import Refusal, scaling
 from sigmascope.scaling import widths
 from tests.fingerprints import differences, fingerprint
@@ -352,6 +354,41 @@ def test_one_seed_tells_little_and_says_what_would_tell_more(data):
     found = widths(standard, WIDTHS, data, lr=1e-3, **{**HOW, "seeds": 1})
     assert found.skipped
     assert all("more seeds than one" in why for why in found.skipped.values())
+
+
+@pytest.mark.parametrize("seed", [0, 7, "width"])
+@pytest.mark.parametrize("through", ["torch", "torch.random"])
+def test_a_function_that_seeds_torch_itself_draws_anew_for_each_seed(data, seed, through):
+    """Many do. Where all models were one model, what was read looked certain, and was not."""
+    own = torch.manual_seed
+    seeder = operator.attrgetter("manual_seed" if through == "torch" else "random.manual_seed")
+
+    def make(n):
+        seeder(torch)(n if seed == "width" else seed)
+        return Net(n)
+
+    found = widths(make, WIDTHS, data, lr=1e-3, **HOW)
+    assert found.seeds == HOW["seeds"]
+    assert not found.uses
+    causes = {(o.name, o.cause) for o in found.obstacles}
+    assert causes <= {(n, c) for n in NAMES[1:] for c in ("rate", "initial scale")}
+    assert ("hid.weight", "rate") in causes
+    assert ("hid.weight", "initial scale") not in causes
+    assert torch.manual_seed is own is torch.random.manual_seed
+
+
+def test_a_function_whose_draws_cannot_be_reached_has_one_reading_a_width_and_that_is_said(data):
+    def make(n):
+        model, g = Net(n), torch.Generator().manual_seed(0)
+        for p in model.parameters():
+            nn.init.uniform_(p, -(n**-0.5), n**-0.5, generator=g)
+        return model
+
+    found = widths(make, WIDTHS, data, lr=1e-3, **HOW)
+    assert found.seeds == 1
+    assert not found.obstacles
+    assert "same initial weights" in found.uses[0]
+    assert found.uses[0] in " ".join(sigmascope.text(found).split())
 
 
 def test_one_run_that_breaks_is_no_verdict_and_no_refusal(data):
