@@ -6,7 +6,7 @@ python -m benchmarks.devices --matrices             # float64 LAPACK here, or on
 python -m benchmarks.devices | tail -1              # one line of JSON, for scripts
 
 The CPU has all threads that torch takes by itself. A time is the least of two, behind one that
-loads kernels. "Back" is what was copied from the device's memory, in MB and in the number of
+loads kernels (on the CPU the first, where it is long). "Back" is what was copied from the device's memory, in MB and in the number of
 copies, single numbers (`item`) among them: each waits for all that the device has yet to do.
 "Apart" is the largest relative difference of a reading, and which it is.
 """
@@ -33,6 +33,7 @@ from sigmascope.theory.landscape import curvature
 from sigmascope.watching import watch
 
 SIZES = (64, 256, 768, 1024, 2048, 4096)
+SHORT = 1.0  # seconds of a run on the CPU, above which it is run once
 NEAR = 1e-6  # of the largest of its kind, below which a reading is rounding
 
 
@@ -133,33 +134,29 @@ def apart(here: Any, there: Any) -> tuple[float, str]:
 def compared(name: str) -> dict[str, Any]:
     """Rows of one network."""
     rows: dict[str, Any] = {}
-    results: dict[str, Any] = {}
-    for device in ("cpu", "cuda"):
-        task = placed(NETWORKS[name][0](), device)
-        for what, run in doors(task).items():
-            row = rows.setdefault(what, {})
+    places = {d: doors(placed(NETWORKS[name][0](), d)) for d in ("cuda", "cpu")}
+    results = {}
+    for what in places["cpu"]:
+        row = rows[what] = {}
+        for device, runs in places.items():
             try:
-                if what == "profile":
-                    results[device] = run()
-                row[device] = best_of({what: run}, repeats=2 if device == "cuda" else 1)[what]
+                start = time.perf_counter()
+                results[device] = runs[what]()
+                row[device] = time.perf_counter() - start
+                if device == "cuda" or row[device] < SHORT:
+                    row[device] = best_of({what: runs[what]}, repeats=2)[what]
                 if device == "cuda":
                     with CopiesBack() as back:
-                        run()
+                        runs[what]()
                     row["MB back"], row["copies back"] = back.bytes / 1e6, back.copies
             except Exception as error:  # noqa: BLE001 (a row that says so; the others are wanted)
                 row[device] = f"{type(error).__name__}: {str(error)[:300]}"
-            _say(name, what, device, row)
-    if len(results) == 2:
-        gap, which = rows["profile"]["apart"] = apart(results["cpu"], results["cuda"])
-        print(f"  readings apart: {gap:.2g} {which}", flush=True)
+        told = ", ".join(f"{k} {v if isinstance(v, str) else round(v, 4)}" for k, v in row.items())
+        print(f"{name:10} {what:26} {told}", flush=True)
+        if what == "profile":
+            gap, which = row["apart"] = apart(results["cpu"], results["cuda"])
+            print(f"{'':10} readings apart: {gap:.2g} {which}", flush=True)
     return rows
-
-
-def _say(name: str, what: str, device: str, row: dict[str, Any]) -> None:
-    """One line as it is known."""
-    told = row[device] if isinstance(row[device], str) else f"{row[device]:9.4f} s"
-    back = f"  {row['MB back']:8.2f} MB, {row['copies back']} copies" if "MB back" in row else ""
-    print(f"{name:10} {what:28} {device:5} {told}{back}", flush=True)
 
 
 def _matrices() -> Iterator[dict[str, Any]]:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Inexact
 from torch import Tensor
 
 from sigmascope.core.records import Estimate
@@ -13,6 +13,11 @@ EPS = 2.0**-52
 SMALLEST = 2.0**-1074  # rounding of a subnormal number, and of no other: added to one it is lost
 PANEL = 512  # rows summed at a time: short chains of roundings, and a float64 copy that fits
 BLOCK = 96  # columns of the Gram matrix formed at a time; only its lower triangle is read
+# An accelerator waits for every small kernel, and its eigensolvers are slow on small matrices: on
+# an H200 `eigvalsh` of 64 x 64 takes 0.40 ms against 0.16 with the way back, of 256 x 256 2.0
+# against 3.8; `svdvals` comes level at 2048 (`python -m benchmarks.devices --matrices`).
+TOGETHER = 2**25  # entries of Gram matrices, and of copies in float64, that it holds at once
+FEWEST_EIGEN, FEWEST_SINGULAR = 128, 2048  # rows and columns, below which LAPACK is faster
 
 Values = tuple[Float64[Tensor, "b r"], Float64[Tensor, "b r"], Float64[Tensor, "b r"]]
 
@@ -24,10 +29,21 @@ def exact_values(stack: Float[Tensor, "b m n"]) -> Values:
     move by no more than the matrix does (Weyl 1912).
     """
     scale = _scale(stack)
-    sigma = torch.linalg.svdvals(stack.double() / scale[:, None, None])
+    sigma = singular_values(stack.double() / scale[:, None, None])
     slack = 4 * max(stack.shape[1:]) * EPS * sigma[:, :1]
     low, high = (sigma - slack).clamp_min(0), sigma + slack
     return _leave(scale, sigma, low, high)
+
+
+def singular_values(stack: Inexact[Tensor, "*b m n"]) -> Float[Tensor, "*b r"]:
+    """Singular values, descending, by LAPACK or on the device, where they come sooner."""
+    large = min(stack.shape[-2:]) >= FEWEST_SINGULAR
+    return torch.linalg.svdvals(stack if large else stack.cpu())
+
+
+def eigenvalues(stack: Float[Tensor, "*b n n"]) -> Float[Tensor, "*b n"]:
+    """Eigenvalues of symmetric matrices, ascending; only the lower triangle is read."""
+    return torch.linalg.eigvalsh(stack if stack.shape[-1] >= FEWEST_EIGEN else stack.cpu())
 
 
 def gram_values(stack: Float[Tensor, "b m n"]) -> Values:
@@ -56,7 +72,7 @@ def roots(
     of the Gram matrix that the caller knows of. Random matrices use a tenth of this, constant ones
     most of it.
     """
-    lam = torch.linalg.eigvalsh(gram).flip(-1).clamp_min(0)
+    lam = eigenvalues(gram).flip(-1).to(gram.device).clamp_min(0)
     squares = gram.diagonal(dim1=-2, dim2=-1)
     walk = math.sqrt(inner) * (squares.amax(-1) * squares.sum(-1)).sqrt()
     chain = min(inner, PANEL + inner // PANEL + pieces)
@@ -70,12 +86,32 @@ def lower_gram(
 ) -> Float64[Tensor, "b r r"]:
     """Lower triangle of `XᵀX` for each `X / scale` of the stack; the rest is unspecified."""
     b, _, r = tall.shape
+    if tall.device.type != "cpu":
+        return _gram_there(tall, scale)
     gram = tall.new_zeros(b, r, r, dtype=torch.float64)
     plain = bool((scale == 1).all())
     for panel in tall.split(PANEL, dim=1):
         P = panel.double() if plain else panel.double() / scale[:, None, None]
         for j in range(0, r, BLOCK):
             gram[:, j:, j : j + BLOCK].baddbmm_(P[:, :, j:].mT, P[:, :, j : j + BLOCK])
+    return gram
+
+
+def _gram_there(
+    tall: Float[Tensor, "b k r"], scale: Float64[Tensor, " b"]
+) -> Float64[Tensor, "b r r"]:
+    """The same on an accelerator: the same panels, many of them in one product."""
+    b, _, r = tall.shape
+    gram = tall.new_zeros(b, r, r, dtype=torch.float64)
+    most = max(1, TOGETHER // (b * r * max(r, PANEL)))
+    for rows in tall.split(most * PANEL, dim=1):
+        P = rows.double() / scale[:, None, None]
+        whole = P.shape[1] // PANEL * PANEL
+        if whole:
+            panels = P[:, :whole].reshape(b, -1, PANEL, r)
+            gram += (panels.mT @ panels).sum(1)
+        if whole < P.shape[1]:
+            gram += P[:, whole:].mT @ P[:, whole:]
     return gram
 
 
@@ -94,7 +130,7 @@ def power_of_two(x: float) -> float:
 
 def _leave(scale: Tensor, *values: Tensor) -> Values:
     """Times the scale, the ends outwards by what is rounded among subnormal numbers."""
-    sigma, low, high = ((scale[:, None] * v).cpu() for v in values)
+    sigma, low, high = ((scale[:, None] * v.to(scale.device)).cpu() for v in values)
     return sigma, (low - SMALLEST).clamp_min(0), torch.where(high > 0, high + SMALLEST, high)
 
 
@@ -158,7 +194,8 @@ def _pieces(t: Tensor) -> Iterator[Tensor]:
     dense = t if t.layout == torch.strided else t.to_dense()
     real = torch.view_as_real(dense.resolve_conj()) if t.is_complex() else dense
     flat = as_it_lies(real.detach()).reshape(-1)
-    parts = flat.split(PIECE) if len(flat) > PIECE else (flat,)
+    most = PIECE if flat.device.type == "cpu" else TOGETHER
+    parts = flat.split(most) if len(flat) > most else (flat,)
     return (p.double() for p in parts)
 
 

@@ -553,7 +553,8 @@ def _tasks(matrices: list[Tensor], route: Route) -> list[_Task]:
 
 def _solve(tasks: list[_Task]) -> list[list[Spectrum]]:
     """Run the tasks, one per thread, after those that outweigh a fair share, on all threads."""
-    workers = torch.get_num_threads()
+    elsewhere = any(task.matrices[0].device.type != "cpu" for task in tasks)
+    workers = 1 if elsewhere else torch.get_num_threads()
     share = sum(task.work for task in tasks) / workers
     heavy = sum(task.work > share for task in tasks)
     done = [task.run() for task in tasks[:heavy]]

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from sigmascope.core.records import Spectrum
+from sigmascope.linalg.dense import singular_values
 from sigmascope.linalg.krylov import Operator
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.models.layers import Call, layers, module_name, plain, transposed
@@ -158,7 +159,7 @@ class Weight:
         """Its singular values: of the matrix, or of all the blocks of the operator together."""
         if self.form != "operator":
             return spectrum(self.matrix)
-        sigma = torch.linalg.svdvals(self.matrix).flatten().sort(descending=True).values.cpu()
+        sigma = singular_values(self.matrix).flatten().sort(descending=True).values.cpu()
         slack = 8 * max(self.matrix.shape[1:]) * 2.0**-52 * float(sigma[0])
         low, high = (sigma - slack).clamp(min=0), sigma + slack
         return Spectrum(sigma, self.shape, f"fft({self.how})", low, high)

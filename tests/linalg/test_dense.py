@@ -117,3 +117,16 @@ def test_no_copy_of_a_large_tensor_is_larger_than_a_cache():
     pieces = [p.numel() * p.itemsize for p in dense._pieces(torch.zeros(3, 10**6))]
     assert max(pieces) <= 2**20
     assert sum(pieces) == 8 * 3 * 10**6
+
+
+@pytest.mark.parametrize("rows", [1, dense.PANEL - 1, dense.PANEL, 3 * dense.PANEL + 7])
+@pytest.mark.parametrize("together", [1, 2**25])
+def test_products_of_many_panels_are_those_of_one_after_the_other(rows, together, monkeypatch):
+    """What an accelerator is given in one product."""
+    monkeypatch.setattr(dense, "TOGETHER", together)
+    g = torch.Generator().manual_seed(rows)
+    stack = torch.randn(3, rows, 17, generator=g, dtype=torch.float64)
+    scale = torch.tensor([1.0, 0.5, 2.0**-600], dtype=torch.float64)
+    stack[2] *= 2.0**-600
+    expected, found = lower_gram(stack, scale), dense._gram_there(stack, scale)
+    assert torch.allclose(found.tril(), expected.tril(), rtol=1e-12, atol=1e-12 * rows)

@@ -336,8 +336,8 @@ class Adjoint:
     @property
     def sigma(self) -> Float64[Tensor, "m r"]:
         """Singular values of the Jacobian `[outputs, width]` of every sample, descending."""
-        lam = torch.linalg.eigvalsh(self.gram).flip(-1).clamp(min=0)
-        return (lam[:, : min(self.gram.shape[1], self.width)].sqrt() * self.scale[:, None]).cpu()
+        lam = dense.eigenvalues(self.gram).flip(-1).clamp(min=0).cpu()
+        return lam[:, : min(self.gram.shape[1], self.width)].sqrt() * self.scale[:, None].cpu()
 
     @property
     def norm_sq(self) -> Float64[Tensor, "m j"]:

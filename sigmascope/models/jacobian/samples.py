@@ -452,4 +452,4 @@ def _sigma(run: Taped, sources: list[Tensor], mix: Tensor) -> Float64[Tensor, "n
             )
         rows.append(torch.cat([g.reshape(count, -1) for g in split if g is not None], dim=1))
     J = torch.stack(rows, dim=1).double()
-    return torch.linalg.svdvals(J).cpu()
+    return dense.singular_values(J).cpu()
