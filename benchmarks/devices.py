@@ -6,8 +6,9 @@ python -m benchmarks.devices --matrices             # float64 LAPACK here, or on
 python -m benchmarks.devices | tail -1              # one line of JSON, for scripts
 
 The CPU has all threads that torch takes by itself. A time is the least of two, behind one that
-loads kernels (on the CPU the first, where it is long). "Back" is what was copied from the device's memory, in MB and in the number of
-copies, single numbers (`item`) among them: each waits for all that the device has yet to do.
+loads kernels (on the CPU the first, where it is long). "Back" is what was copied from the device's
+memory, in MB and in the number of copies, single numbers (`item`) among them: each waits for all
+that the device has yet to do.
 "Apart" is the largest relative difference of a reading, and which it is.
 """
 
