@@ -18,6 +18,7 @@ from torch import nn
 from sigmascope.core.guard import Refusal
 
 SLOW = {"curvature", "trial", "rank", "treat", "every view", "assess", "layer rates", "what if"}
+DEAF = "numpy/_core/_internal.py"  # called by NumPy's C code, which drops what is raised there
 HERE = ("contextlib.py", "state.py", "guard.py", "trace.py", "gradients.py", "layers.py")
 
 
@@ -38,9 +39,9 @@ class Lines:
         self.at, self.count, self.near = at, 0, []
 
     def __call__(self, frame, event, arg):
-        if event == "line":
+        name = frame.f_code.co_filename
+        if event == "line" and not name.endswith(DEAF):
             self.count += 1
-            name = frame.f_code.co_filename
             if self.at is None and name.endswith(HERE):
                 self.near.append(self.count)
             if self.count == self.at:

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import scipy
 import torch
 from jaxtyping import Float, Float64
@@ -288,11 +287,11 @@ def _beyond(theta: Float64[Tensor, " k"], space: Krylov, risk: float) -> float:
         return 0.0
     component = float(scipy.special.betaincinv(0.5, (n - 1) / 2, risk)) * space.random**2
     target = float(steps.log().sum()) - 0.5 * math.log(component)
-    gaps = ((theta[-1] - theta) / size).numpy()
+    gaps = (theta[-1] - theta) / size
 
     def excess(s: float) -> float:
-        with np.errstate(divide="ignore"):  # the logarithm of nothing is far enough below
-            return float(np.log(gaps + math.exp(s)).sum()) - target
+        """Minus infinity where nothing is left, which is far enough below."""
+        return float((gaps + math.exp(s)).log().sum()) - target
 
     highest = target / k  # as if all Ritz values were the largest
     lowest = highest - 1.0

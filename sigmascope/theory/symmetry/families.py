@@ -150,8 +150,7 @@ def families(shadows: Shadows) -> tuple[list[Symmetry], list[Fixed]]:
     # for each root, how all unknowns of it were made and treated, and what they passed
     each = mixed(unknowns.bundle ^ mixed(unknowns.signature ^ mixed(factors.view(np.uint64))))
     made = np.zeros(len(unknowns), np.uint64)
-    with np.errstate(over="ignore"):
-        np.add.at(made, roots, each)
+    np.add.at(made, roots, each)
     passed = np.zeros(len(unknowns), np.uint64)
     np.bitwise_or.at(passed, roots, unknowns.passed)
     # what every free root multiplies (part, place in it, factor); and how much of each part is

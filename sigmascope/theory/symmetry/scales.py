@@ -578,11 +578,10 @@ class Passed(IntFlag):
 
 def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Numbers scattered over 64 bits (the finaliser of splitmix64; Steele et al. 2014)."""
-    with np.errstate(over="ignore"):
-        z = numbers + np.uint64(ODD)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return z ^ (z >> np.uint64(31))
+    z = numbers + np.uint64(ODD)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 def told_apart(shadows: Shadows, labels: Tensor, kind: Passed) -> None:
@@ -622,8 +621,7 @@ def treated(shadows: Shadows, labels: Tensor, values: Tensor, kind: Passed) -> N
     found = np.empty(len(rows), np.uint64)
     for i, row in enumerate(rows):
         scattered = mixed(row.contiguous().numpy().view(np.uint64))
-        with np.errstate(over="ignore"):
-            found[i] = (scattered * weights.numpy().view(np.uint64)).sum(dtype=np.uint64)
+        found[i] = (scattered * weights.numpy().view(np.uint64)).sum(dtype=np.uint64)
     _add(shadows, ids, found, kind)
 
 
@@ -656,8 +654,7 @@ def _add(
         rank = np.empty(len(ids), np.uint64)
         rank[order] = np.arange(len(ids)) - np.repeat(starts, lengths)
         hashes = hashes + rank * np.uint64(ODD)
-    with np.errstate(over="ignore"):
-        hashes = mixed(hashes ^ mixed(np.full(1, operation))[0])
+    hashes = mixed(hashes ^ mixed(np.full(1, operation))[0])
     alive = ids > 0
     np.add.at(unknowns.signature, ids[alive], hashes[alive])
     unknowns.passed[ids[alive]] |= np.uint64(kind)
