@@ -202,6 +202,17 @@ NTK_TRACE: Final = Quantity(
     healthy="1e2 to 1e5 in sum over the layers; not below 1e-6 or above 1e9 (docs/findings.md)",
     source="Jacot et al. 2018",
 )
+TANGENT_VARIATION: Final = Quantity(
+    "tangent variation",
+    ("features",),
+    "how far what a step of all weights changes in the output of each sample differs from the mean "
+    "of all samples, over its size, for random steps; read where the outputs are alike to 0.01",
+    symbol=r"\lVert Jv-\overline{Jv}\rVert_F/\lVert Jv\rVert_F",
+    most=1,
+    scale="log",
+    healthy="above 0.01: training can part samples that are alike (docs/findings.md)",
+    source="Jacot et al. 2018, for J",
+)
 RELATIVE_VARIATION: Final = Quantity(
     "relative variation",
     ("representations", "watch"),

@@ -30,6 +30,7 @@ from sigmascope.models.jacobian.ntk import (
     leftovers,
     require_separate,
     tangent_kernel,
+    tangents,
     trace_of,
     unaccounted,
 )
@@ -904,3 +905,15 @@ class Subject(SubjectRuns):
         self.require_apart("tangent_kernel")
         owned = chosen_parameters(self.model, layers)
         return tangent_kernel(self.scene, owned, outputs=self._total)
+
+    def tangents(self, draws: int) -> Float64[Tensor, "draws n k"]:
+        """What random steps of all weights, of one size, change in the output of each sample.
+
+        To first order, in one row for each sample.
+
+        Cost: one forward pass and one backward, and another one back for each draw.
+        """
+        self._unwatched()
+        self.require_apart("tangents")
+        g = torch.Generator().manual_seed(0)
+        return tangents(self.scene, chosen_parameters(self.model, None), draws, g)

@@ -192,8 +192,9 @@ def forgotten_targets(profile: Profile) -> Iterator[Finding]:
 DIRECTIONAL_GRADIENT_VANISHING = Kind(
     "directional-gradient-vanishing",
     "the least absolute cosine between last-layer gradients is at least 0.99 (warning) or 0.999 "
-    "(error), among 8 samples or more; silent where the probability of fitting is one half or "
-    "more, for samples were then seen to be learned apart",
+    "(error, unless a step of all weights parts the samples), among 8 samples or more; silent "
+    "where the probability of fitting is one half or more, for samples were then seen to be "
+    "learned apart",
     f"{DANESHMAND}, Prop. 19",
 )
 
@@ -210,16 +211,19 @@ def directional_gradient(profile: Profile) -> Iterator[Finding]:
     if same or likely_to_fit(profile) or max(read, default=FEWEST) < FEWEST:
         return
     least = profile.series(q.MINIMUM_COS, view="gradients")
+    worst, without = "error", ""
+    if _can_part(profile):
+        worst, without = "warning", " without the layers before it"
     mean = {r.site: r for r in profile.series(q.MEAN_COS, view="gradients")}
     for r in least:
         if r.estimate.low >= COLLINEAR_WARNING:
             yield DIRECTIONAL_GRADIENT_VANISHING.finding(
                 r.site,
-                "error" if r.estimate.low >= COLLINEAR_ERROR else "warning",
+                worst if r.estimate.low >= COLLINEAR_ERROR else "warning",
                 (r, mean[r.site]) if r.site in mean else (r,),
                 f"The gradients of any two samples in the last layer {r.site} are parallel (least "
                 f"|cos| {r.estimate.value:.6g}): whatever the labels, each step moves its weights "
-                "along one line, and samples cannot be learned apart.",
+                f"along one line, and samples cannot be learned apart{without}.",
             )
 
 
@@ -357,7 +361,8 @@ RANK_COLLAPSE = Kind(
     "from some layer to the last, the participation ratio is at most 1.1, and samples differ by "
     "at most 0.01 of their size (and a tenth of the input's variation), or at most 6 and at most "
     "half of the input's centred directions are left in two layers or more. Error in the first "
-    "case, warning in the second",
+    "case where a step of all weights does not part the samples either (by 0.01 of what it changes "
+    "in their outputs), else warning",
     f"{DANESHMAND}, Eq. (4), Lemma 3 and Theorem 2",
     brings=(DIRECTIONAL_GRADIENT_VANISHING, FORGOTTEN_TARGETS, VANISHING_ADJOINTS, HIDDEN_COLLAPSE),
 )
@@ -394,15 +399,27 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
         pace += "."
     centred = (found.centred[s] for s in (first.site, last.site) if s in found.centred)
     evidence = (first, onset, last, found.variation[first.site], differ, *centred)
+    steps, parting = profile.series(q.TANGENT_VARIATION), ""
+    if severe and _can_part(profile):
+        parting = (
+            " A step of all weights changes outputs of single samples by amounts that differ by "
+            f"{share_words(steps[0].estimate)} of their size, so that training may part them."
+        )
+    lost = severe and bool(steps) and not parting
     yield RANK_COLLAPSE.finding(
         onset.site,
-        "error" if severe else "warning",
-        tuple(dict.fromkeys(evidence)),
+        "error" if lost else "warning",
+        tuple(dict.fromkeys((*evidence, *(steps if severe else ())))),
         f"From layer {onset.site} (number {ratio.depths[at]} of {ratio.depths[-1]}) on, all "
         f"samples lie nearly on one line: the participation ratio falls from "
         f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
-        f"where samples differ by {share_words(differ.estimate)} of their size.{pace}",
+        f"where samples differ by {share_words(differ.estimate)} of their size.{pace}{parting}",
     )
+
+
+def _can_part(profile: Profile) -> bool:
+    """Whether a step of all weights parts samples whose outputs are nearly the same."""
+    return any(r.estimate.high > ALIKE for r in profile.series(q.TANGENT_VARIATION))
 
 
 VANISHING_SIGNAL = Kind(

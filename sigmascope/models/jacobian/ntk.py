@@ -100,6 +100,28 @@ def tangent_kernel(
     return Operator((size, size), products, products, owned[0].detach())
 
 
+def tangents(
+    scene: Scene, parameters: Mapping[str, nn.Parameter], draws: int, generator: torch.Generator
+) -> Float64[Tensor, "draws n k"]:
+    """`J v` of every sample for steps v of all parameters, of one size for each entry.
+
+    As the first step of Adam is, but for the signs, which are drawn.
+    """
+    owned = list(parameters.values())
+    normal = lambda p: torch.randn(p.shape, generator=generator, device=generator.device)
+    steps = [[normal(p).to(p) for p in owned] for _ in range(draws)]
+    found: list[Tensor] = []
+    for piece, _ in scene.pieces(PIECE):
+        with differentiable_twice(scene.model), piece.on_tape() as run:
+            push = pushforward(run.flat, owned)
+            pushed = [push(step) for step in steps]
+            zeros = torch.zeros_like(run.flat)
+            rows = torch.stack([zeros if p is None else p for p in pushed])
+            found.append(rows.detach().double().cpu())
+            del run, push
+    return torch.cat(found, 1)
+
+
 def _pulled(scene: Scene, owned: list[nn.Parameter], vectors: Tensor) -> list[list[Tensor]]:
     """`Jᵀ v` of every column v, by parameter."""
     pulled = [[torch.zeros_like(p) for p in owned] for _ in range(vectors.shape[2])]

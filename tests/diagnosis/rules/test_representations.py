@@ -44,14 +44,18 @@ def test_parallel_gradients(cosine, severity):
     # an interval that reaches below is no proof
     wide = reading("minimum |cos|", Estimate(cosine, 0.98, 1.0, "wide"), view="gradients")
     assert said(directional_gradient, wide, both[1]) == {}
+    # nor is it one where training can part what is alike
+    step = reading("tangent variation", 0.5, view="features", site="(output)")
+    once = "directional-gradient-vanishing"
+    assert said(directional_gradient, *both, step) == ({once: "warning"} if severity else {})
     # whether or not their mean was read
     assert [f.evidence for f in directional_gradient(profile(both[0]))] == [(both[0],)] * bool(
         severity
     )
 
 
-def collapse(ratios, centred=None, variation=None, *, shape=(100, 50)):
-    """What is found of a network with these readings over depth."""
+def collapse(ratios, centred=None, variation=None, *, shape=(100, 50), step=0.0):
+    """What is found of a network with these readings over depth, and of a step of its weights."""
     centred = centred or [20.0] * len(ratios)
     variation = variation or [1.0] * len(ratios)
     facts = [
@@ -59,6 +63,8 @@ def collapse(ratios, centred=None, variation=None, *, shape=(100, 50)):
         *series("centred participation ratio", *centred, form="samples"),
         *series("relative variation", *variation, form="samples"),
     ]
+    if step is not None:
+        facts.append(reading("tangent variation", step, view="features", site="(output)"))
     last = f"layer {len(ratios) - 1}"
     spectra = (SiteSpectrum(last, "representations", "samples", spectrum(ones(*shape))),)
     return list(rank_collapse(profile(*facts, spectra=spectra)))
@@ -89,6 +95,22 @@ def test_what_is_a_collapse(ratio, centred, variation, severity):
     if found:
         assert found[0].site == "layer 2"
         assert "(number 2 of 3)" in found[0].says
+
+
+@pytest.mark.parametrize(
+    ("step", "severity"),
+    [
+        (0.0, "error"),
+        (0.01, "error"),
+        (0.01 * ABOVE, "warning"),
+        (Estimate(0.005, 0.0, 0.02, "told"), "warning"),  # an interval that reaches above
+        (None, "warning"),  # nobody looked
+    ],
+)
+def test_a_collapse_is_an_error_where_a_step_does_not_part_the_samples_either(step, severity):
+    (found,) = collapse([5.0, 4.0, 1.0, 1.0], variation=[1.0, 1.0, 0.01, 0.01], step=step)
+    assert found.severity == severity
+    assert ("training may part them" in found.says) == (severity == "warning" and step is not None)
 
 
 def test_one_step_at_the_end_is_no_trend_unless_samples_are_alike():
@@ -143,6 +165,7 @@ def holes(*missing):
         for r in series("relative variation", 1.0, 1.0, 0.01, 0.01, form="samples")
         if r.site not in missing
     ]
+    facts.append(reading("tangent variation", 0.0, view="features", site="(output)"))
     return said(rank_collapse, *facts, count=4)
 
 
