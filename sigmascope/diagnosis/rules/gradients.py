@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from statistics import median
 
 from sigmascope.core import quantities as q
-from sigmascope.core.records import Finding, Kind, Profile, Reading, rule
+from sigmascope.core.records import Finding, Kind, Profile, Reading, Severity, rule
 from sigmascope.diagnosis.rules.training import STUCK, RunsTold
-from sigmascope.diagnosis.rules.trends import over_depth
+from sigmascope.diagnosis.rules.trends import can_part, over_depth
 from sigmascope.diagnosis.trainability.model import likely_to_fit
 from sigmascope.survey.views.setup import BEHIND_ZEROS
 
@@ -117,7 +117,8 @@ EXPLODING_ADJOINTS = Kind(
     "exploding-adjoints",
     "the adjoint norm at the first layer is more than 1e4 (warning) or 1e6 (error) times that at "
     "the last; where statistics of a batch were held constant, only if the gradient of the loss "
-    "over the weight is 100 times as large in the first third of the layers as in the last",
+    "over the weight is 100 times as large in the first third of the layers as in the last; one "
+    "degree less where the probability of fitting is one half or more",
     "Glorot & Bengio 2010, Sec. 4.2.1",
 )
 
@@ -125,7 +126,9 @@ EXPLODING_ADJOINTS = Kind(
 VANISHING_ADJOINTS = Kind(
     "vanishing-adjoints",
     "the adjoint norm at the first layer is less than 1e-4 (warning) or 1e-6 (error) times that "
-    "at the last; not where it is zero behind a weight that starts at zero",
+    "at the last; not where it is zero behind a weight that starts at zero; one degree less where "
+    "the probability of fitting is one half or more, no error where a step of all weights parts "
+    "samples that are alike",
     "Glorot & Bengio 2010, Sec. 4.2.1",
     brings=(NO_GRADIENT,),
 )
@@ -153,6 +156,8 @@ def adjoint_size(profile: Profile) -> Iterator[Finding]:
         if held and third and not median(moved[:third]) > JUMPS * median(moved[-third:]):
             return
     first, last = size.readings[0], size.readings[-1]
+    fits = likely_to_fit(profile)
+    usual: Severity = "note" if fits else "warning"
     for kind, how, beyond, extreme in (
         (VANISHING_ADJOINTS, "nothing", ratio < 1 / ADJOINT_WARNING, ratio < 1 / ADJOINT_ERROR),
         (EXPLODING_ADJOINTS, "in jumps", ratio > ADJOINT_WARNING, ratio > ADJOINT_ERROR),
@@ -162,7 +167,7 @@ def adjoint_size(profile: Profile) -> Iterator[Finding]:
             pace = f", by a factor {fit.says()} from each layer to the next" if fit else ""
             yield kind.finding(
                 first.site,
-                "error" if extreme else "warning",
+                usual if not extreme else "warning" if fits or can_part(profile) else "error",
                 (first, last),
                 f"The derivative of the output with respect to what layer {first.site} writes has "
                 f"norm {first.estimate.value:.2g}, against {last.estimate.value:.2g} at "

@@ -15,10 +15,12 @@ from sigmascope.diagnosis.rules.gradients import (
 )
 from sigmascope.diagnosis.rules.training import told_apart
 from sigmascope.diagnosis.rules.trends import (
+    ALIKE,
     MOST,
     SAME,
     Series,
     alike,
+    can_part,
     empty_inputs,
     over_depth,
     share_words,
@@ -40,7 +42,6 @@ CLEAR = 5.0
 ALIGNED = 0.05  # with the targets, of inputs that can be forgotten
 FORGOTTEN = 0.02  # alignment with the targets, next to the input's
 ONE_DIRECTION = 1.1  # participation ratio at which all samples point nearly the same way
-ALIKE = 1e-2  # variation between samples, relative to their size, that is nearly none
 LOST = 0.5  # share of the input's centred directions that must be gone
 FEW = 6.0  # centred directions that must not be left; a default net that cannot train has 3 to 5
 FEWEST = 8  # samples of which all pairs are compared
@@ -212,7 +213,7 @@ def directional_gradient(profile: Profile) -> Iterator[Finding]:
         return
     least = profile.series(q.MINIMUM_COS, view="gradients")
     worst, without = "error", ""
-    if _can_part(profile):
+    if can_part(profile):
         worst, without = "warning", " without the layers before it"
     mean = {r.site: r for r in profile.series(q.MEAN_COS, view="gradients")}
     for r in least:
@@ -362,7 +363,8 @@ RANK_COLLAPSE = Kind(
     "at most 0.01 of their size (and a tenth of the input's variation), or at most 6 and at most "
     "half of the input's centred directions are left in two layers or more. Error in the first "
     "case where a step of all weights does not part the samples either (by 0.01 of what it changes "
-    "in their outputs), else warning",
+    "in their outputs), else warning; a note where it parts them, and the probability of fitting "
+    "is one half or more",
     f"{DANESHMAND}, Eq. (4), Lemma 3 and Theorem 2",
     brings=(DIRECTIONAL_GRADIENT_VANISHING, FORGOTTEN_TARGETS, VANISHING_ADJOINTS, HIDDEN_COLLAPSE),
 )
@@ -389,7 +391,7 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
     excess = [v - 1 for v in ratio.values()]
     fallen = next((i for i, e in enumerate(excess) if e < 1e-12), len(excess))
     fit, pace = trend(ratio.depths[1:fallen], excess[1:fallen]), ""
-    if fit is not None and fit.factor < 1:
+    if fit is not None and (fit.high if fit.layers > 2 else fit.factor) < 1:
         of_last = (s.spectrum.shape for s in profile.spectra if s.site == last.site)
         # excess at which the second singular value is below the rule
         depth = fit.reaches(2 * (max(next(of_last, (1, 1))) * 1e-7) ** 2)
@@ -400,7 +402,7 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
     centred = (found.centred[s] for s in (first.site, last.site) if s in found.centred)
     evidence = (first, onset, last, found.variation[first.site], differ, *centred)
     steps, parting = profile.series(q.TANGENT_VARIATION), ""
-    if severe and _can_part(profile):
+    if severe and can_part(profile):
         parting = (
             " A step of all weights changes outputs of single samples by amounts that differ by "
             f"{share_words(steps[0].estimate)} of their size, so that training may part them."
@@ -408,18 +410,13 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
     lost = severe and bool(steps) and not parting
     yield RANK_COLLAPSE.finding(
         onset.site,
-        "error" if lost else "warning",
+        "error" if lost else "note" if parting and likely_to_fit(profile) else "warning",
         tuple(dict.fromkeys((*evidence, *(steps if severe else ())))),
         f"From layer {onset.site} (number {ratio.depths[at]} of {ratio.depths[-1]}) on, all "
         f"samples lie nearly on one line: the participation ratio falls from "
         f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
         f"where samples differ by {share_words(differ.estimate)} of their size.{pace}{parting}",
     )
-
-
-def _can_part(profile: Profile) -> bool:
-    """Whether a step of all weights parts samples whose outputs are nearly the same."""
-    return any(r.estimate.high > ALIKE for r in profile.series(q.TANGENT_VARIATION))
 
 
 VANISHING_SIGNAL = Kind(

@@ -18,6 +18,7 @@ OF_INPUTS = frozenset(  # what is said of a representation as something made of 
         *(q.TARGET_ALIGNMENT, q.REPRESENTATION_RANK, q.DEAD_UNITS),
     )
 )
+ALIKE = 1e-2  # variation between samples, relative to their size, that is nearly none
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,11 @@ class Series:
     def trend(self, *, floor: float = 0.0) -> Trend | None:
         """The geometric trend of the numbers above `floor`."""
         return trend(self.depths, self.values(), floor=floor)
+
+
+def can_part(profile: Profile) -> bool:
+    """Whether a step of all weights parts samples whose outputs are nearly the same."""
+    return any(r.estimate.high > ALIKE for r in profile.series(q.TANGENT_VARIATION))
 
 
 def over_depth(profile: Profile, quantity: str, *, form: str | None = None) -> Series:

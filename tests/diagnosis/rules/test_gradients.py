@@ -35,6 +35,25 @@ def test_how_far_adjoints_may_change(first, found):
     assert said(adjoint_size, *series("adjoint norm", first, 1.0, 0.0)) == {}
 
 
+@pytest.mark.parametrize(
+    ("chance", "step", "severity"),
+    [
+        (None, None, ("warning", "error")),
+        (0.5 * BELOW, None, ("warning", "error")),
+        (0.5, None, ("note", "warning")),
+        (None, 0.01, ("warning", "error")),
+        (None, 0.01 * ABOVE, ("warning", "warning")),
+        (0.5, 0.01 * ABOVE, ("note", "warning")),
+    ],
+)
+def test_adjoints_are_told_as_no_more_than_training_bears_out(chance, step, severity):
+    more = [] if chance is None else [reading("probability of fitting", chance, "(model)", "setup")]
+    more += [] if step is None else [reading("tangent variation", step, "(output)", "features")]
+    for first, worst in zip((1e-5, 1e-7), severity, strict=True):
+        rows = series("adjoint norm", 3.0 * first, 3.0, 3.0)
+        assert said(adjoint_size, *rows, *more, count=3) == {"vanishing-adjoints": worst}
+
+
 @pytest.mark.parametrize(("first", "held", "speaks"), [
     (101.0, True, True), (99.0, True, False), (1.0, False, True),
 ])  # fmt: skip

@@ -54,7 +54,7 @@ def test_parallel_gradients(cosine, severity):
     )
 
 
-def collapse(ratios, centred=None, variation=None, *, shape=(100, 50), step=0.0):
+def collapse(ratios, centred=None, variation=None, *, shape=(100, 50), step=0.0, chance=None):
     """What is found of a network with these readings over depth, and of a step of its weights."""
     centred = centred or [20.0] * len(ratios)
     variation = variation or [1.0] * len(ratios)
@@ -65,6 +65,8 @@ def collapse(ratios, centred=None, variation=None, *, shape=(100, 50), step=0.0)
     ]
     if step is not None:
         facts.append(reading("tangent variation", step, view="features", site="(output)"))
+    if chance is not None:
+        facts.append(reading("probability of fitting", chance, "(model)", "setup"))
     last = f"layer {len(ratios) - 1}"
     spectra = (SiteSpectrum(last, "representations", "samples", spectrum(ones(*shape))),)
     return list(rank_collapse(profile(*facts, spectra=spectra)))
@@ -98,19 +100,33 @@ def test_what_is_a_collapse(ratio, centred, variation, severity):
 
 
 @pytest.mark.parametrize(
-    ("step", "severity"),
+    ("step", "chance", "severity"),
     [
-        (0.0, "error"),
-        (0.01, "error"),
-        (0.01 * ABOVE, "warning"),
-        (Estimate(0.005, 0.0, 0.02, "told"), "warning"),  # an interval that reaches above
-        (None, "warning"),  # nobody looked
+        (0.0, None, "error"),
+        (0.0, 0.5, "error"),
+        (0.01, None, "error"),
+        (0.01 * ABOVE, None, "warning"),
+        (0.01 * ABOVE, 0.5 * BELOW, "warning"),
+        (0.01 * ABOVE, 0.5, "note"),
+        (Estimate(0.005, 0.0, 0.02, "told"), None, "warning"),  # an interval that reaches above
+        (None, 0.5, "warning"),  # nobody looked
     ],
 )
-def test_a_collapse_is_an_error_where_a_step_does_not_part_the_samples_either(step, severity):
-    (found,) = collapse([5.0, 4.0, 1.0, 1.0], variation=[1.0, 1.0, 0.01, 0.01], step=step)
+def test_a_collapse_is_an_error_where_a_step_does_not_part_the_samples_either(
+    step, chance, severity
+):
+    alike = {"variation": [1.0, 1.0, 0.01, 0.01]}
+    (found,) = collapse([5.0, 4.0, 1.0, 1.0], **alike, step=step, chance=chance)
     assert found.severity == severity
-    assert ("training may part them" in found.says) == (severity == "warning" and step is not None)
+    parts = severity != "error" and step is not None
+    assert ("training may part them" in found.says) == parts
+
+
+def test_a_pace_that_may_be_none_leads_nowhere():
+    uneven = [5.0, 1.002, 1.09, 1.001, 1.08, 1.003, 1.07]
+    (found,) = collapse(uneven, [20.0] + [3.0] * 6)
+    assert "per layer" not in found.says
+    assert "rank one" not in found.says
 
 
 def test_one_step_at_the_end_is_no_trend_unless_samples_are_alike():
