@@ -28,6 +28,7 @@ from sigmascope.models.jacobian.ntk import (
     Gaps,
     exact_shares,
     leftovers,
+    owners,
     require_separate,
     tangent_kernel,
     tangents,
@@ -451,6 +452,11 @@ class SubjectRuns(Observed):
         Cost: one backward pass on the common tape, once.
         """
         return self._asked("unaccounted", lambda: unaccounted(self.scene, size=self._at_once))
+
+    @property
+    def owners(self) -> dict[str, str]:
+        """For every module, the one at which its share of the tangent kernel is counted."""
+        return owners(self.model, self._uncovered)
 
     @property
     def leftovers(self) -> dict[str, list[nn.Parameter]]:

@@ -1,7 +1,7 @@
 """The neural tangent kernel of a batch as an operator; no Jacobian by the parameters is formed."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -244,10 +244,32 @@ class Gaps:
         self.sizes[p] += dense.norm(grad)
 
 
+def owners(model: nn.Module, uncovered: Collection[str]) -> dict[str, str]:
+    """The module at which each is counted, by name.
+
+    Those that share a trained parameter are counted at the first of them, as what it adds up from
+    all of them is squared; parts of an uncovered layer and parametrizations at what they belong to.
+
+    Args:
+        model: The model.
+        uncovered: Layers of which nothing is known, with all parts.
+    """
+    places = {name: _place(name, uncovered) for name, _ in model.named_modules()}
+    order = {place: i for i, place in enumerate(dict.fromkeys(places.values()))}
+    leader = {place: place for place in order}
+    first: dict[nn.Parameter, str] = {}
+    for name, p in _held(model):
+        pair = leader[first.setdefault(p, places[name])], leader[places[name]]
+        one, other = sorted(pair, key=order.__getitem__)
+        if one != other:
+            leader = {place: one if led == other else led for place, led in leader.items()}
+    return {name: leader[place] for name, place in places.items()}
+
+
 def leftovers(
     model: nn.Module, unknown: Collection[str], uncovered: Collection[str]
 ) -> dict[str, list[nn.Parameter]]:
-    """Trained parameters that no formula speaks for, by the module they are read at.
+    """Trained parameters that no formula speaks for, by the module they are counted at.
 
     A module is left out whole, with those that share a parameter with it.
 
@@ -256,26 +278,26 @@ def leftovers(
         unknown: Names of parameters, as `unaccounted` gives them.
         uncovered: Layers of which nothing is known, with all parts.
     """
-    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    strange = {named[name] for name in unknown}
-    places = dict(model.named_modules())
+    at = owners(model, uncovered)
+    owned = {p: at[name] for name, p in _held(model)}
+    strange = {model.get_parameter(name) for name in unknown}
     for name in uncovered:
-        strange.update(p for p in places[name].parameters() if p.requires_grad)
-    owners: dict[nn.Parameter, str] = {}
-    found: dict[str, list[nn.Parameter]] = {}
-    for name, p in model.named_parameters(remove_duplicate=False):
-        if p in strange:
-            owner = owners.setdefault(p, _owner(name, uncovered))
-            found.setdefault(owner, [])
-    for name, p in named.items():  # what else is there of these modules
-        owner = owners.get(p, _owner(name, uncovered))
+        strange.update(model.get_submodule(name).parameters())
+    found: dict[str, list[nn.Parameter]] = {o: [] for p, o in owned.items() if p in strange}
+    for p, owner in owned.items():
         if owner in found:
             found[owner].append(p)
     return found
 
 
-def _owner(parameter: str, uncovered: Collection[str]) -> str:
-    module = parameter.rpartition(".")[0].split("parametrizations")[0].rstrip(".")
+def _held(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Trained parameters, once for each module that holds them, with its name."""
+    for name, module in model.named_modules():
+        yield from ((name, p) for p in module.parameters(recurse=False) if p.requires_grad)
+
+
+def _place(module: str, uncovered: Collection[str]) -> str:
+    module = module.split("parametrizations")[0].rstrip(".")
     inside = [u for u in uncovered if not u or module == u or module.startswith(f"{u}.")]
     return min(inside, key=len, default=module)
 

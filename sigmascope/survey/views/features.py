@@ -191,13 +191,7 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
     between those of opposed and of aligned gradients.
     """
     swept = subject.adjoints
-    # for every module, the first one that shares a parameter with it
-    first: dict[int, str] = {}
-    owners: dict[str, str] = {}
-    for name, module in subject.model.named_modules():
-        own = [id(p) for p in module.parameters(recurse=False)]
-        owners[name] = next((first[p] for p in own if p in first), name)
-        first.update({p: owners[name] for p in own if p not in first})
+    owners = subject.owners
     key = lambda site: owners[module_name(site)]
     for name, draws in swept.sketches.items():
         # mean over samples of a share that was sketched with normal mixtures of all gradients

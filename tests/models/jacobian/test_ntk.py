@@ -248,6 +248,21 @@ def test_unaccounted_parameters_are_named():
     assert set(Subject(model, torch.randn(4, 5)).leftovers) == {"1", "3"}
 
 
+def test_modules_that_share_parameters_are_counted_at_the_first_of_them():
+    """Also where only a third holds what is of both, and where what is shared is a frozen one."""
+    model = nn.Sequential(*(lin() for _ in range(7)), nn.ReLU())
+    model[3].weight, model[3].bias = model[0].weight, model[2].bias
+    model[5].weight = model[4].weight.requires_grad_(False)
+    model[6].bias = model[4].bias
+    assert gaps_of.owners(model, []) == {"": "", "7": "7"} | {
+        **{"0": "0", "1": "1", "2": "0", "3": "0", "4": "4", "5": "5", "6": "4"}
+    }
+    rest = gaps_of.leftovers(model, ["2.weight"], [])
+    held = [p for i in (0, 2, 3) for p in model[i].parameters()]
+    assert {name: {*map(id, own)} for name, own in rest.items()} == {"0": {*map(id, held)}}
+    assert len(rest["0"]) == 4
+
+
 def test_an_input_that_was_overwritten_is_not_used(as_users_see_it):
     class Overwrites(nn.Module):
         def __init__(self):
