@@ -141,7 +141,7 @@ def _through(shadows: Shadows, x: Tensor, edge: tuple[AxisView, AxisView]) -> Te
     inner, outer = edge
     labels = shadows.of(x)
     why = f"its weight reads {shadows.why(x)}"
-    if labels is None and not shadows.empty(x):
+    if labels is None and shadows.why(x) != ZEROS:
         shadows.unknowns.pin(inner.unknowns, why)
     elif labels is not None:
         row = joined(shadows, labels, (0,), why)[0]
@@ -339,7 +339,8 @@ def add(shadows: Shadows, arguments: Arguments, out: Tensor) -> None:
     left, right = arguments[:2]
     if isinstance(left, Tensor) and isinstance(right, Tensor):
         sides = [(shadows.of(t), shadows.why(t)) for t in (left, right)]
-        origin = next((why for _, why in sides if why != INPUT), INPUT)
+        added = [why for _, why in sides if why != ZEROS] or [ZEROS]
+        origin = next((why for why in added if why != INPUT), added[0])
         shadows.write(out, summed(shadows, out.shape, *sides), origin)
         return
     x, number = (left, right) if isinstance(left, Tensor) else (right, left)

@@ -430,8 +430,14 @@ class Shadows:
     def write(self, t: Tensor, labels: Tensor | None, why: str = "") -> None:
         """Set the labels of what an operation wrote."""
         memory = _memory(t)
+        known = self._reasons.get(memory, INPUT)
+        why = why if labels is None and why else known
+        if why == ZEROS:  # which is said of memory where all that no weight scales is 0
+            alone = t if labels is None else t[(labels.expand(t.shape) == 0).to(t.device)]
+            whole = t.numel() * t.element_size() == t.untyped_storage().nbytes()
+            why = "a constant" if bool(alone.any()) else ZEROS if whole else known
+        self._reasons[memory] = why
         if labels is None:
-            self._reasons[memory] = why or self._reasons.get(memory, INPUT)
             if memory not in self._labels:
                 return
             labels = torch.zeros((), dtype=torch.int32)
@@ -448,10 +454,6 @@ class Shadows:
         if owner is not None and owner.clash:
             return f"{owner.name}: {owner.clash}"
         return self._reasons.get(_memory(t), INPUT)
-
-    def empty(self, t: Tensor) -> bool:
-        """Whether a tensor was made of zeros and has not been written to."""
-        return self.why(t) == ZEROS and not bool(t.any())
 
     def pin(self, t: Tensor, why: str) -> None:
         """Say that nothing may rescale a tensor."""

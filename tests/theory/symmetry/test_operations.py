@@ -41,6 +41,55 @@ def test_zero_channels_of_a_shortcut_belong_to_no_unit():
     assert sizes == [3, 5]
 
 
+def in_part(x):
+    y = x.clone()
+    y[:, :2].zero_()
+    return y
+
+
+def copied_in_part(x):
+    y = torch.zeros_like(x)
+    y[:, :2].add_(x[:, :2])
+    return y
+
+
+def held_beside(h, x):
+    """The input, in memory that was zeros and of which the other half is scaled."""
+    y = torch.zeros(len(x), 10)
+    y.copy_(torch.cat([h, x], 1))
+    return y[:, 5:]
+
+
+@pytest.mark.parametrize(
+    ("added", "units"),
+    [
+        (lambda h, x: torch.zeros_like(x), 5),
+        (lambda h, x: torch.zeros_like(x) + torch.zeros_like(x), 5),
+        (lambda h, x: torch.zeros_like(x) * x, 5),
+        (lambda h, x: torch.zeros_like(x).add_(h), 5),
+        (lambda h, x: x.clone().zero_(), 5),
+        (lambda h, x: torch.zeros_like(x) + x, 0),
+        (lambda h, x: x - torch.zeros_like(x), 0),
+        (lambda h, x: torch.zeros_like(x).add_(x), 0),
+        (lambda h, x: torch.zeros_like(x) + 1, 0),
+        (lambda h, x: torch.cat([torch.zeros_like(x[:, 2:]), x[:, 3:]], 1), 0),
+        (lambda h, x: torch.zeros_like(x) + in_part(x), 0),
+        (lambda h, x: in_part(x), 0),
+        (lambda h, x: copied_in_part(x), 0),
+        (held_beside, 0),
+    ],
+)
+def test_zeros_go_with_every_scale_until_something_is_added_to_them(added, units):
+    def forward(net, x):
+        h = net.a(x)
+        return net.b(h + added(h, x))
+
+    x = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
+    x[:, 0] = 0.0  # an entry alone does not tell zeros
+    net = Net(forward, a=nn.Linear(5, 5), b=nn.Linear(5, 2))
+    assert sum(family.units for family in symmetries(net, x).scalings) == units
+
+
 @pytest.mark.parametrize("pool", [
     nn.Upsample(scale_factor=2), nn.Upsample(scale_factor=2, mode="linear"),
     nn.ReflectionPad1d(1), nn.ReplicationPad1d(1), nn.AvgPool1d(2), nn.AdaptiveAvgPool1d(2),
