@@ -115,6 +115,10 @@ def key(name, kind, value):
     return text(name) + struct.pack("<I", kind) + value
 
 
+def aligned(to):
+    return key(b"general.alignment", 11, struct.pack("<q", to))
+
+
 ARRAY = struct.pack("<IQ", 9, 1)
 
 
@@ -140,15 +144,25 @@ ARRAY = struct.pack("<IQ", 9, 1)
         ({"entries": 1, "metadata": key(b"a", 9, struct.pack("<IQ", 4, 1 << 62))}, "or was cut"),
         ({"entries": 1, "metadata": key(b"a", 9, struct.pack("<IQ", 8, 1 << 40))}, "or was cut"),
         ({"entries": 2, "metadata": key(b"a", 0, b"1") * 2}, "declares `a` twice"),
-        (
-            {"entries": 1, "metadata": key(b"general.alignment", 4, struct.pack("<I", 3))},
-            "its alignment is 3",
+        *(
+            ({"entries": 1, "metadata": aligned(n)}, f"its alignment is {n}")
+            for n in (-1, 0, 3, 96, 1 << 62)
         ),
+        ({"entries": 1, "metadata": key(b"general.alignment", 7, b"\1")}, "its alignment is True"),
     ],
 )
 def test_headers_that_lie_are_refused(tmp_path, declared, says):
     with pytest.raises(Refusal, match=says):
         read_gguf(str(file(tmp_path, **declared)))
+
+
+@pytest.mark.parametrize("to", [1, 2, 8, 256])
+def test_numbers_begin_where_the_alignment_says(tmp_path, to):
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, 1) + aligned(to) + info(offset=2 * to)
+    gap = bytes(-len(head) % to + 2 * to)
+    (tmp_path / "a.gguf").write_bytes(head + gap + struct.pack("<4f", 1, 2, 3, 4))
+    (stored,) = open_checkpoint(tmp_path / "a.gguf").tensors
+    assert stored.read().tolist() == [1, 2, 3, 4]
 
 
 def test_what_is_no_gguf_is_refused(tmp_path):

@@ -136,6 +136,17 @@ def test_a_file_of_nested_tuples_takes_no_time(tmp_path):
         load_checkpoint(nn.Linear(2, 2), tmp_path / "a.pt")
 
 
+@pytest.mark.parametrize("name", ["a.pt", "a.safetensors"])
+def test_weights_that_need_more_memory_than_is_allowed_are_refused(tmp_path, name):
+    """By what they are in all, each entry of as many bytes as its kind has."""
+    save = torch.save if name == "a.pt" else save_file
+    save({"w": torch.ones(3000, 100), "n": torch.ones(100_000).half()}, tmp_path / name)
+    with guard.memory("1.39MB"), pytest.raises(Refusal, match="MiB are|bytes are"):
+        read_checkpoint(tmp_path / name)
+    with guard.memory("1.41MB"):
+        assert read_checkpoint(tmp_path / name)["w"].sum() == 300_000
+
+
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

@@ -78,6 +78,23 @@ def test_layers_that_are_too_many_for_the_memory_take_turns(monkeypatch, name, o
     torch.testing.assert_close(split.sketches, whole.sketches)
 
 
+@pytest.mark.parametrize("outputs", [3, [0, 2]])
+@pytest.mark.parametrize("act", [nn.Tanh, nn.PReLU])
+def test_the_tape_of_a_run_goes_with_it_unless_others_need_it(act, outputs):
+    """Also where parameters without a formula are differentiated by once more."""
+    model = nn.Sequential(nn.Conv1d(2, 3, 3), act(), nn.Flatten(), nn.Linear(12, 3))
+    subject = Subject(model, torch.randn(4, 2, 6))
+    assert bool(subject.leftovers) is (act is nn.PReLU)
+    how = (outputs, subject.leftovers, True, torch.Generator())
+    with subject.scene.on_tape() as run:
+        wanted, written = run.flat.sum(), [c.output for c in run.calls]
+        adjoints.Sweeping(*how).add(run, keep=True)
+        torch.autograd.grad(wanted, written, retain_graph=True, allow_unused=True)
+        adjoints.Sweeping(*how).add(run)
+        with pytest.raises(RuntimeError, match="second time"):
+            torch.autograd.grad(wanted, written, allow_unused=True)
+
+
 def test_batch_statistics_are_held_constant():
     """In training mode the network of one sample is the one with this batch's mean and variance."""
     torch.manual_seed(0)

@@ -163,6 +163,14 @@ def test_columns_of_an_embedding_are_no_scores(seed, width):
         assert fit([], loss, CLASSES, width).reversed is None
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_two_columns_of_an_embedding_are_no_scores_of_two_classes(seed):
+    own = torch.randn(2, 2, generator=torch.Generator().manual_seed(seed))
+    for sign in (1, -1):
+        loss = lambda o, y, s=sign: s * F.cross_entropy(o @ own.mT, y)
+        assert fit([], loss, CLASSES % 2, 2).reversed is None
+
+
 @pytest.mark.parametrize("sign", [1, -1])
 def test_scores_that_are_moved_are_scores(sign):
     prior = torch.tensor([0.0, 2.0, -1.0, 0.5])

@@ -94,6 +94,28 @@ def test_the_worst_place_is_named_with_the_others_counted():
     assert sign.says == "b: 90 times (and at 1 other places)."
 
 
+@pytest.mark.parametrize("up", [True, False])
+def test_how_far_it_is_is_counted_from_what_is_usual_and_from_what_was_at_first(up):
+    """Of sizes by what factor, of shares by what difference."""
+    words = "{times},{from_first},{first},{value}"
+    way = 1 if up else -1
+
+    def told(values, name, **asked):
+        sign = rule(quantity=name, up=up, words=words, **asked).look(1, seen(values, name))
+        return [float(part) for part in sign.says.removeprefix("a: ").removesuffix(".").split(",")]
+
+    sizes = [7.0 * 4.0**way] * 6 + [7.0] * 60 + [7.0 * 100.0**way]
+    times, from_first, first, value = told(sizes, "gradient norm", usual=8.0)
+    assert (times, value) == pytest.approx((100, sizes[-1]), rel=0.05)
+    assert from_first == pytest.approx((value / first) ** way, rel=0.1)
+    assert from_first < 90
+    shares = [0.5 + 0.1 * way] * 6 + [0.5] * 60 + [0.5 + 0.4 * way]
+    times, from_first, first, value = told(shares, "dead units", usual=0.2)
+    assert (times, value) == pytest.approx((0.4, shares[-1]), abs=0.01)
+    assert from_first == pytest.approx((value - first) * way, abs=0.01)
+    assert from_first < 0.35
+
+
 def test_before_there_are_readings_it_is_silent():
     assert rule(usual=8.0).look(1, Tracks()) is None
     assert rule(usual=8.0).look(1, seen([1.0] * 3)) is None
