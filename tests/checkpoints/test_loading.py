@@ -141,7 +141,7 @@ def test_weights_that_need_more_memory_than_is_allowed_are_refused(tmp_path, nam
     """By what they are in all, each entry of as many bytes as its kind has."""
     save = torch.save if name == "a.pt" else save_file
     save({"w": torch.ones(3000, 100), "n": torch.ones(100_000).half()}, tmp_path / name)
-    with guard.memory("1.39MB"), pytest.raises(Refusal, match="MiB are|bytes are"):
+    with guard.memory("1.39MB"), pytest.raises(Refusal, match="allowed"):
         read_checkpoint(tmp_path / name)
     with guard.memory("1.41MB"):
         assert read_checkpoint(tmp_path / name)["w"].sum() == 300_000

@@ -106,6 +106,20 @@ def test_what_is_said_of_depth_is_said_in_its_words(deep):
     assert form["beside"]["rank of the last representation"] == list(ranks)
 
 
+@pytest.mark.parametrize("count", [7, 8, 9, 30])
+def test_eight_obstacles_are_listed_the_largest_first_and_the_others_counted(found, count):
+    one = found.obstacles[0]
+    many = tuple(
+        replace(one, name=f"w{i}", says=f"w{i}: it is off", cure=f"Turn knob {i}.")
+        for i in range(count)
+    )
+    text = report.text(replace(found, obstacles=many), width=100)
+    shown = [i for i in range(count) if f"Turn knob {i}." in text]
+    assert shown == [*range(min(count, 8))]
+    assert (f"{count - 8} more" in text) is (count > 8)
+    assert [f"{i + 1}  w{i}: it is off." in text for i in shown] == [True] * len(shown)
+
+
 def test_what_is_true_of_several_weights_is_said_once(found):
     rows = [
         line

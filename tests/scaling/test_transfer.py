@@ -11,6 +11,7 @@ from torch import nn
 import sigmascope
 from sigmascope import Refusal, scaling
 from sigmascope.scaling import widths
+from sigmascope.scaling.transfer import family_of
 from tests.fingerprints import differences, fingerprint
 
 WIDTHS = (32, 64, 128, 256)
@@ -206,6 +207,31 @@ def test_a_program_brings_its_own_data_and_settings(data):
     found = widths(program, (16, 64), steps=1, seeds=2)
     assert found.optimizer == "sgd at 0.05"
     assert found.widths == (16, 64)
+
+
+@pytest.mark.parametrize(
+    ("field", "sizes", "wanted"),
+    [
+        ("n_embd", {"widths": (8, 16)}, [(8, 20, 2), (16, 40, 2)]),  # and what is inside grows too
+        (["n_embd", "n_head"], {"widths": (8, 16)}, [(8, 20, 2), (16, 40, 4)]),
+        ("n_layer", {"depths": (1, 3)}, [(8, 20, 2), (8, 20, 2)]),
+    ],
+)
+def test_a_configuration_is_grown_by_the_names_of_its_sizes(field, sizes, wanted):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(
+        vocab_size=11, n_embd=8, n_inner=20, n_layer=1, n_head=2, n_positions=8
+    )
+    family = family_of(config, **({"widths": None, "depths": None} | sizes), field=field)
+    models = [family.at(size) for size in family.sizes]
+    told = [(m.config.n_embd, m.config.n_inner, m.config.n_head) for m in models]
+    assert told == wanted
+    blocks = [len(m.transformer.h) for m in models]
+    assert blocks == [*sizes.get("depths", (1, 1))]
+    assert [m.transformer.h[0].mlp.c_fc.weight.shape for m in models] == [t[:2] for t in told]
+    for wrong in ("n_embed", ["n_embd", "n_embed"], "activation_function", None):
+        with pytest.raises(Refusal, match="n_embd"):
+            family_of(config, **({"widths": None, "depths": None} | sizes), field=wrong)
 
 
 def test_what_is_made_and_what_is_random_is_left_as_found(data):

@@ -53,6 +53,16 @@ def test_a_checkpoint_of_nothing_takes_no_time():
     assert scan({}).readings == ()
 
 
+def test_kernels_of_every_dimension_are_planned_as_kernels():
+    sizes = {"plain": (), "line": (3,), "image": (3, 3), "space": (3, 3, 3)}
+    state = {f"{name}.weight": torch.randn(6, 4, *size) for name, size in sizes.items()}
+    forms = {m.site: (m.form, m.rows, m.cols) for m in plan(state).matrices}
+    assert forms == {
+        "line.weight": ("kernel", 6, 12), "image.weight": ("kernel", 6, 36),
+        "space.weight": ("kernel", 6, 108), "plain.weight": ("matrix", 6, 4),
+    }  # fmt: skip
+
+
 def test_seeds_do_not_depend_on_what_else_is_measured():
     wanted = quantities_named(None)
     seeds = lambda **asked: {

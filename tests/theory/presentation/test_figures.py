@@ -13,6 +13,7 @@ from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Check, Estimate, Verdict
 from sigmascope.models.networks import mlp
 from sigmascope.report.figures import COLOURS
+from sigmascope.survey.changes import Change
 from sigmascope.theory.bottleneck.depths import Trained, read_sweep
 from sigmascope.theory.presentation import Checks
 
@@ -37,6 +38,24 @@ def test_violated_theorems_stand_first_and_those_that_do_not_speak_are_left_out(
     assert 9.0 in [float(x[0]) for x in first]
     with pytest.raises(Refusal, match="No theorem speaks"):
         Checks((silent,)).plot()
+
+
+def test_what_moved_farthest_stands_first_and_what_stayed_is_left_out():
+    """By its factor, up or down; what came from nothing, or went to it, before all others."""
+    between = {"three": (1.0, 3.0), "half": (2.0, 1.0), "new": (0.0, 1.0), "tenth": (1.0, 0.1),
+               "gone": (1.0, 0.0), "same": (1.0, 1.0)}  # fmt: skip
+    moves = tuple(
+        Change(site, "norm", "weights", "", *map(Estimate.exactly, ends))
+        for site, ends in between.items()
+    )
+    ax = theory.comparing.Comparison(moves, (), {}, ()).plot().axes[0]
+    drawn = [label.get_text().split()[-1] for label in ax.get_yticklabels()]
+    assert drawn == ["new", "gone", "tenth", "three", "half"]
+    (still,) = (c for c in moves if c.site == "same")
+    ax = theory.comparing.Comparison((still,), (), {}, ()).plot().axes[0]
+    assert len(ax.get_yticklabels()) == 1
+    with pytest.raises(Refusal, match="no quantity in common"):
+        theory.comparing.Comparison((), (), {}, ()).plot()
 
 
 def test_conditioning_is_drawn_for_every_variant():
