@@ -11,6 +11,8 @@ from sigmascope.linalg import participation_ratio
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.survey import profile
 from sigmascope.watching.probes import activations
+from sigmascope.watching.probes.base import handed
+from sigmascope.watching.processes import Processes
 from tests.watching.made import Shelf, at_leisure, passed, stack, task, watched
 
 
@@ -128,6 +130,32 @@ def test_both_ratios_are_those_of_the_spectra(monkeypatch, wide, shift):
             assert estimate.low <= true <= estimate.high
             assert estimate.value == pytest.approx(true, rel=1e-9)
             assert estimate.high - estimate.low < 1e-6
+
+
+@pytest.mark.parametrize("wide", [1024, 3])
+@pytest.mark.parametrize("shares", [(7, 0), (0, 7), (3, 4), (2, 0, 5)])
+def test_processes_read_together_what_one_does_also_where_some_heard_nothing(
+    monkeypatch, shares, wide
+):
+    monkeypatch.setattr(activations, "WIDE", wide)
+    torch.manual_seed(0)
+    model, x = stack(5, 3).double(), torch.randn(7, 5, dtype=torch.float64) + 2
+    probes = []
+    for rank, rows in enumerate(x.split(shares)):
+        own = copy.deepcopy(model)
+        probe = activations.Representations(own, Processes(count=len(shares), rank=rank))
+        probe.open()
+        if len(rows):
+            own(rows)
+        probes.append(probe)
+    running, total, last = [handed(probe) for probe in probes], None, False
+    while not last:
+        parts, ends = zip(*(r.send(total) for r in running), strict=True)
+        total, last = sum(parts), ends[0]
+    found = {c.quantity: c.estimates[0] for c in probes[0].read(total)}
+    for name, of in (("", x), ("centred ", x - x.mean(0))):
+        true = participation_ratio(spectrum(of)).value
+        assert found[f"{name}participation ratio"].value == pytest.approx(true, rel=1e-9)
 
 
 def test_positions_are_thinned_alike_in_every_sample():
