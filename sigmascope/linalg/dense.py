@@ -159,6 +159,18 @@ def norm(t: Tensor) -> float:
     return math.sqrt(square_sum(t))
 
 
+def norm_within(t: Tensor) -> Estimate:
+    """The norm of a tensor that is not empty, with what adding the squares up may have rounded.
+
+    Source:
+        Higham 2002, Accuracy and Stability of Numerical Algorithms, (3.5), for sums in any order.
+    """
+    n = t.numel() * (1 + t.is_complex())
+    piece = min(n, _most(t))
+    # so many additions stand behind each square; a root has half the error of what it is of
+    return Estimate.rounded(norm(t), ulps=piece + n / piece, how="summed")
+
+
 def mean_and_spread(t: Tensor) -> tuple[Estimate, Estimate]:
     """Mean of the entries of a real tensor, and their standard deviation about it.
 
@@ -176,7 +188,7 @@ def mean_and_spread(t: Tensor) -> tuple[Estimate, Estimate]:
     mean = sum((float(p.sum()) for p in _pieces(t)), 0.0) / n
     apart = (p - mean for p in _pieces(t))
     square = sum((float(p @ p) for p in apart), 0.0) / n
-    gap = (n + 2) * EPS * math.sqrt(mean**2 + square)
+    gap = (n + 2) * EPS * math.hypot(mean, math.sqrt(square))
     # about a mean that is off the squares are too large by that, squared
     low = max(square * (1 - (n + 4) * EPS) - gap**2, 0.0)
     variance = Estimate(square, low, square * (1 + (n + 4) * EPS), "summed")
@@ -194,9 +206,12 @@ def _pieces(t: Tensor) -> Iterator[Tensor]:
     dense = t if t.layout == torch.strided else t.to_dense()
     real = torch.view_as_real(dense.resolve_conj()) if t.is_complex() else dense
     flat = as_it_lies(real.detach()).reshape(-1)
-    most = PIECE if flat.device.type == "cpu" else TOGETHER
-    parts = flat.split(most) if len(flat) > most else (flat,)
+    parts = flat.split(_most(t)) if len(flat) > _most(t) else (flat,)
     return (p.double() for p in parts)
+
+
+def _most(t: Tensor) -> int:
+    return PIECE if t.device.type == "cpu" else TOGETHER
 
 
 def median(t: Tensor) -> float:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Spectrum
-from sigmascope.linalg.dense import EPS, SMALLEST
+from sigmascope.linalg.dense import EPS, SMALLEST, norm_within, power_of_two
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.traces import sampled_frobenius_norm
 from sigmascope.linalg.refusals import require_complete, require_matrix
@@ -88,9 +88,10 @@ def frobenius_norm(
     if isinstance(A, Operator):
         return sampled_frobenius_norm(A, samples=samples, risk=risk, generator=generator)
     require_matrix(A, name="A")
-    top = A.detach().abs().amax().double().item()
-    length = torch.linalg.vector_norm(A.detach().double() / (top or 1.0)).item()
-    return Estimate.rounded(top * length, ulps=4 + math.sqrt(A.numel()), how="summed")
+    if A.dtype != torch.float64:  # squares of narrower formats are inside float64 as they are
+        return norm_within(A)
+    scale = power_of_two(A.detach().abs().amax().item() or 1.0)
+    return norm_within(A.detach() / scale) * scale
 
 
 def schatten_norm(s: Spectrum, p: float) -> Estimate:

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import Refusal, door
 from sigmascope.core.quantities import View
-from sigmascope.core.records import Estimate, Profile, Reading, Shown
+from sigmascope.core.records import Profile, Reading, Shown
+from sigmascope.linalg.norms import frobenius_norm
 from sigmascope.linalg.spectra import spectra
 from sigmascope.models import Weight, as_matrix
 from sigmascope.models.layers import plain
@@ -138,14 +139,8 @@ def _of_tensors(state: Mapping[str, Tensor]) -> tuple[Reading, ...]:
         shape = (int(matrix.shape[0]), int(matrix.shape[1]))
         weights.append(Weight(name, "matrix", matrix, shape))
     norms = (
-        Reading(
-            n,
-            q.FROBENIUS_NORM,
-            Estimate.rounded(float(t.double().norm()), ulps=64),
-            "weights",
-            "matrix",
-        )
-        for n, t in floating.items()
+        Reading(w.site, q.FROBENIUS_NORM, frobenius_norm(w.matrix), "weights", "matrix")
+        for w in weights
     )
     found = zip(weights, spectra([w.matrix for w in weights]), strict=True)
     return (*norms, *rank_one_readings(found))

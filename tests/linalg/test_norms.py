@@ -46,6 +46,28 @@ def test_frobenius_norm_by_hand():
     assert frobenius_norm(torch.zeros(2, 2)).high == 0
 
 
+@pytest.mark.parametrize("entry", [0.1, 0.3, 0.7])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [100, 1000, 3000])
+def test_frobenius_norm_encloses_where_roundings_go_one_way(entry, dtype, size):
+    """As those of entries that are all alike do, but for one that is larger."""
+    A = torch.full((size, size), entry, dtype=dtype)
+    A[0, 0] = 1
+    with mpmath.workdps(60):
+        true = mpmath.sqrt((size**2 - 1) * mpmath.mpf(float(A[0, 1])) ** 2 + 1)
+        found = frobenius_norm(A)
+        assert found.low <= true <= found.high
+    assert found.high - found.low < 1e-9 * found.value
+
+
+@pytest.mark.parametrize("power", [-1070, -700, 0, 700, 1017])
+def test_frobenius_norm_goes_with_every_scale(power):
+    A = torch.tensor([[1.0, 2.0], [4.0, 10.0]], dtype=torch.float64)  # of norm 11
+    found = frobenius_norm(A * 2.0**power)
+    assert found.low <= 11 * 2.0**power <= found.high
+    assert found.high <= 12 * 2.0**power
+
+
 def test_frobenius_norm_of_an_operator_covers_at_the_stated_rate():
     A = torch.randn(40, 60, generator=fresh(), dtype=torch.float64)
     true = frobenius_norm(A).value
