@@ -54,6 +54,11 @@ SAME: dict[tuple[str, str, str], str] = {
     ): "both formulas give the angle whose cosine is 0.7 to all its digits",
     (
         "linalg/dense.py",
+        'return Estimate.rounded(norm(t), ulps=piece + n / piece, how="summed")',
+        "(piece - n / piece)",
+    ): "four times what is needed less this: true of less than 2.5e9 entries, and of one, exactly",
+    (
+        "linalg/dense.py",
         "gap = (n + 2) * EPS * math.hypot(mean, math.sqrt(square))",
         "1",
     ): "more than what n roundings make is left even so: every interval it makes is still true",

@@ -160,12 +160,15 @@ def norm(t: Tensor) -> float:
 
 
 def norm_within(t: Tensor) -> Estimate:
-    """The norm of a tensor that is not empty, with what adding the squares up may have rounded.
+    """Root of the sum of squares, with what adding them up may have rounded.
+
+    Args:
+        t: Real, not empty.
 
     Source:
         Higham 2002, Accuracy and Stability of Numerical Algorithms, (3.5), for sums in any order.
     """
-    n = t.numel() * (1 + t.is_complex())
+    n = t.numel()
     piece = min(n, _most(t))
     # so many additions stand behind each square; a root has half the error of what it is of
     return Estimate.rounded(norm(t), ulps=piece + n / piece, how="summed")
