@@ -1,6 +1,7 @@
 """Every number of a matrix, held against a few lines of float64."""
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
@@ -327,6 +328,44 @@ def test_singular_values_are_those_of_the_operator_written_out(shape, grid):
     assert torch.allclose(ours.sigma, theirs, atol=1e-12)
     assert (ours.low <= theirs + 1e-14).all()
     assert (theirs <= ours.high + 1e-14).all()
+
+
+@pytest.mark.parametrize("room", [1, 6, 40, 2**22])
+def test_blocks_of_an_operator_are_solved_as_many_at_a_time_as_there_is_room(monkeypatch, room):
+    """And one by one where a single one takes more."""
+    kernel, solve, held = torch.randn(3, 2, 3, 3, generator=G), torch.linalg.svdvals, []
+    whole = operator_spectrum(kernel, 5)
+    monkeypatch.setattr("sigmascope.scanning.measuring.BLOCKS", room)
+    monkeypatch.setattr(
+        torch.linalg, "svdvals", lambda blocks: held.append(blocks.numel()) or solve(blocks)
+    )
+    torch.testing.assert_close(operator_spectrum(kernel, 5).sigma, whole.sigma)
+    most = max(room // 6, 1) * 6
+    assert held == [min(most, 150 - done) for done in range(0, 150, most)]
+
+
+@pytest.mark.parametrize("zeros", range(1, 50, 3))
+def test_a_share_of_the_entries_lies_within_what_division_rounds(zeros):
+    A = torch.ones(7, 7)
+    A.flatten()[:zeros] = 0
+    found, _ = measure_matrix(task(A, "full"), A)
+    share, rows = read(found)["zero entries"], read(found).get("zero rows")
+    assert share.low <= Fraction(zeros, 49) <= share.high <= 1
+    assert share.high - share.low < 3.5 * 2.0**-52 * share.value
+    assert (rows is None) is (zeros < 7)
+    if rows is not None:
+        assert rows.low <= Fraction(zeros // 7, 7) <= rows.high <= 1
+
+
+@pytest.mark.parametrize("n", [9, 1000, 30_000])
+def test_the_longest_row_beside_the_others_is_within_the_roundings_of_a_sum(n):
+    A = torch.full((3, n), 0.1)
+    A[2, 0] = 1
+    found, _ = measure_matrix(task(A, "leading"), A)
+    longest, entry = read(found)["longest row"], Fraction(float(A[0, 0]))
+    squared = ((n - 1) * entry**2 + 1) / (n * entry**2)
+    assert Fraction(longest.low) ** 2 <= squared <= Fraction(longest.high) ** 2
+    assert longest.high - longest.low < (8 * n + 512) * 2.0**-52 * longest.value
 
 
 def test_one_input_for_each_output_is_depthwise():

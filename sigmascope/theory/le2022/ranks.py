@@ -211,7 +211,7 @@ def rank_one_bound(
         C = balances[j] if balances else above.mT @ above - layer.outer @ layer.outer.mT
         frobenius = Estimate.sum_of_squares(layer.outer)
         size = frobenius.high + float(above.square().sum())
-        terms = above.shape[0] + layer.outer.shape[1] + 2
+        terms = above.shape[0] + layer.outer.shape[1]
         delta = beta + _largest_eigenvalue(C.double().cpu(), rounding=terms * EPS * size)
         top = spectral_norm(spectrum(layer.outer, route="exact")) ** 2
         D = frobenius - row + S * delta

@@ -78,6 +78,18 @@ def test_rank_participation_declines_and_is_silent_at_zero():
     assert theorem.check().verdict is Verdict.INAPPLICABLE
 
 
+@pytest.mark.parametrize("theorem", FACTS, ids=lambda t: t.name)
+def test_each_speaks_once_of_every_layer_that_reads_anything(theorem):
+    """Of its samples, not also of its positions; of zeros there is nothing to say."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(2, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(12, 2))
+    x = torch.randn(4, 2, 6)
+    (every,) = {tuple(f.site for f in theorem.facts(Subject(model, x)))}
+    assert every == ("0", "3", "(output)")
+    silent = {f.site for f in theorem.facts(Subject(model, torch.zeros_like(x)))}
+    assert silent == {"3", "(output)"}
+
+
 def test_soft_rank_at_any_scale_declines_where_features_are_small():
     theorem = at_input(SoftRankAnyScale, 3 * normalised(rows(1, 9, 6)))
     for t, met in ((0.5 - 1e-9, False), (0.5, None), (0.5 + 1e-9, True)):

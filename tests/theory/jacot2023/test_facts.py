@@ -1,5 +1,7 @@
 """Theorems on a stack at one sample hold, and have teeth; other networks are declined."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from sigmascope.core.records import Verdict
 from sigmascope.models import Subject
 from sigmascope.models.networks import mlp
 from sigmascope.theory import check, jacot2023
+from sigmascope.theory.jacot2023 import facts
 from tests.models_zoo import MODELS, subject_of
 from tests.theory.jacot2023.stacks import GOOD, at, faked, points
 
@@ -92,3 +95,39 @@ def test_stacks_of_the_zoo_compute_what_the_model_does_or_say_why_not(name):
     for i in range(3):
         got = found.at(rows[i]).preactivations[-1]
         assert torch.allclose(got, out[i], rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("logs", "depth", "cost"),
+    [
+        ((1.0, -1.0, -3.0), 1, 3),
+        ((1.0, -1.0, -3.0), 3, 6),
+        ((-2.0, -3.0), 1, -3),
+        ((0.0,) * 3, 4, 12),
+    ],
+)
+def test_what_weights_cost_at_least_by_hand(logs, depth, cost):
+    """Each value counts `L + 2 log s`, the largest first, up to where the sum is largest."""
+    s = torch.tensor(logs).double().exp()
+    assert jacot2023.least_norm(s, depth) == pytest.approx(cost)
+    assert jacot2023.least_norm(s, depth) <= depth * float((s ** (2 / depth)).sum()) + 1e-12
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.5, 4.0])
+def test_the_norm_of_a_matrix_that_is_known_up_to_a_gap(gap):
+    A = torch.diag(torch.tensor([1.0, 3.0, 2.0])).double()
+    found = facts.spectral_norm(A, gap)
+    assert found.low <= max(3 - gap, 0) <= found.low + 1e-13
+    assert found.high - 1e-13 <= 3 + gap <= found.high
+    assert found.low >= 0
+    assert found.low < found.value < found.high
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.1, 1.0, 1.0001, -1.0, -1.0001])
+@pytest.mark.parametrize("theorem", ONE_POINT, ids=lambda t: t.name)
+def test_slopes_for_which_a_theorem_speaks(theorem, slope):
+    point = at_equality(theorem)
+    point = replace(point, stack=replace(point.stack, slope=slope))
+    assert theorem("here", point).assumptions()[0].met is (
+        slope == 0 if theorem.relu_only else abs(slope) <= 1
+    )

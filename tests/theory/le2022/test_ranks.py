@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 import torch
@@ -65,6 +66,22 @@ def test_the_constant_of_a_linear_tail_by_hand():
     assert second.D.value == pytest.approx(1)
     # ‖V‖² - ‖w‖² + 5 + λ₁(WᵀW - VVᵀ) = 10 - 9 + 5 + 3
     assert first.D.value == pytest.approx(9)
+
+
+@pytest.mark.parametrize("n", [9, 900, 30_000])
+def test_what_cancels_in_the_constant_of_a_tail_is_within_its_interval(n):
+    """`D = ‖W‖² - w² + (w² - ‖W‖²)` is 0 of one unit, whatever is added up, and little more."""
+    W, w = torch.full((1, n), 0.1).double(), torch.tensor([[0.1 * n**0.5]]).double()
+    (found,) = le2022.rank_one_bound([InnerLayer("W", W, W)], w)
+    assert found.D.low <= 0 <= found.D.high
+    assert found.D.high - found.D.low < 8 * (n + 16) * 2.0**-52 * 0.02 * n
+    # a residual block of one unit, and what it reads beside what it writes
+    layer = InnerLayer("block", w, W.mT, inside=w @ w.mT - W @ W.mT)
+    exact = max(Fraction(float(w)) ** 2 - n * Fraction(float(W[0, 0])) ** 2, 0)
+    cost, over = layer.switch(2)
+    assert cost == 2
+    assert Fraction(over.low) <= exact / 2 <= Fraction(over.high)
+    assert over.high - over.low < 2 * (n + 32) * 2.0**-52 * 0.02 * n
 
 
 def test_signs_and_patterns_are_followed():
