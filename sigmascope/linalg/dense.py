@@ -168,10 +168,14 @@ def norm_within(t: Tensor) -> Estimate:
     Source:
         Higham 2002, Accuracy and Stability of Numerical Algorithms, (3.5), for sums in any order.
     """
-    n = t.numel()
-    piece = min(n, _most(t))
-    # so many additions stand behind each square; a root has half the error of what it is of
-    return Estimate.rounded(norm(t), ulps=piece + n / piece, how="summed")
+    # a root has half the error of what it is of
+    return Estimate.rounded(norm(t), ulps=additions(t), how="summed")
+
+
+def additions(t: Tensor) -> float:
+    """How many stand behind each square that `square_sum` adds, at most."""
+    piece = max(1, min(t.numel(), _most(t)))
+    return piece + t.numel() / piece
 
 
 def mean_and_spread(t: Tensor) -> tuple[Estimate, Estimate]:

@@ -363,14 +363,15 @@ def _sizes(subject: Subject) -> Iterator[Item]:
         if a is not None and dense.is_finite(a):
             apart = _size(_centred(a))
             if apart > ROUNDING * _size(a):
-                gain = Estimate.rounded(_size(_centred(b)) / apart, ulps=64)
+                gain = Estimate.rounded(_size(_centred(b)) / apart, ulps=2 * dense.additions(b))
                 yield Reading(site, q.GAIN, gain, NAME)
         small = int(((b != 0) & (b.abs() < torch.finfo(b.dtype).tiny)).sum())
         if small:
             yield Reading(site, q.DENORMAL_ENTRIES, Estimate.exactly(small), NAME)
         if wrote.samples is not None and _size(wrote.samples) > 0:
             rows = wrote.samples
-            variation = Estimate.rounded(_size(_centred(rows)) / _size(rows), ulps=64)
+            ulps = 2 * dense.additions(rows)
+            variation = Estimate.rounded(_size(_centred(rows)) / _size(rows), ulps=ulps)
             yield Reading(site, q.WRITTEN_VARIATION, variation, NAME)
 
 
@@ -448,16 +449,17 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     # how far a gradient moves a weight, or how large it is where that is zero
     for name, g in grads.items():
         size, norm = dense.norm(own[name].detach()), math.sqrt(g.square)
+        ulps = 2 * dense.additions(own[name])
         if not math.isfinite(norm):
             yield Reading(name, q.NON_FINITE_ENTRIES, Estimate.exactly(g.bad), NAME)
         elif size > 0:
             form = BEHIND_ZEROS if norm == 0 and name in freed else ""
-            relative = Estimate.rounded(norm / size, ulps=64)
+            relative = Estimate.rounded(norm / size, ulps=ulps)
             yield Reading(name, q.RELATIVE_GRADIENT, relative, NAME, form)
         else:
             form = "bias" if name.endswith("bias") else ""
             form = "cut" if norm == 0 and name not in freed else form
-            estimate = Estimate.rounded(norm, ulps=64)
+            estimate = Estimate.rounded(norm, ulps=ulps)
             yield Reading(name, q.GRADIENT_OF_A_ZERO_WEIGHT, estimate, NAME, form)
 
 
