@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
@@ -147,6 +147,7 @@ class Weight:
         matrix: The matrix; for an operator its diagonal blocks `[blocks, out, in]`.
         shape: Of the linear map, `(rows, cols)`.
         how: What an operator was taken on, in words.
+        frequencies: Of an operator's blocks, how many there are in each dimension.
     """
 
     site: str
@@ -154,15 +155,32 @@ class Weight:
     matrix: Float[Tensor, "out in"] | Complex[Tensor, "blocks out in"]
     shape: tuple[int, int]
     how: str = ""
+    frequencies: tuple[int, ...] = ()
 
     def spectrum(self) -> Spectrum:
         """Its singular values: of the matrix, or of all the blocks of the operator together."""
         if self.form != "operator":
             return spectrum(self.matrix)
-        sigma = singular_values(self.matrix).flatten().sort(descending=True).values.cpu()
+        kept, times = _half(self.frequencies)
+        blocks = self.matrix.unflatten(0, (-1, math.prod(self.frequencies)))[:, kept]
+        half = singular_values(blocks).cpu().repeat_interleave(times, 1)
+        sigma = half.flatten().sort(descending=True).values
         slack = 8 * max(self.matrix.shape[1:]) * 2.0**-52 * float(sigma[0])
         low, high = (sigma - slack).clamp(min=0), sigma + slack
         return Spectrum(sigma, self.shape, f"fft({self.how})", low, high)
+
+
+def _half(frequencies: tuple[int, ...]) -> tuple[Int64[Tensor, " k"], Int64[Tensor, " k"]]:
+    """One frequency of each pair `k, -k`, and how many each stands for.
+
+    The transform of a real kernel is conjugate there, which leaves the singular values.
+    """
+    dims = range(len(frequencies))
+    place = torch.arange(math.prod(frequencies)).reshape(frequencies)
+    other = place.flip([*dims]).roll([1 for _ in dims], [*dims]).flatten()
+    place = place.flatten()
+    kept = place[place <= other]
+    return kept, 1 + (other[kept] != kept).long()
 
 
 def as_matrix(weight: Float[Tensor, "out *rest"]) -> Float[Tensor, "out in"]:
@@ -228,7 +246,8 @@ def operator(module: nn.Module, *, site: str, size: tuple[int, ...]) -> Weight |
     matrix = matrix.mH if transposed(module) else matrix
     count, out, inner = matrix.shape
     words = f"periodic {'x'.join(map(str, grid))} grid"
-    return Weight(site, "operator", matrix, (count * out, count * inner), words)
+    coarse = tuple(g // s for g, s in zip(grid, module.stride, strict=True))
+    return Weight(site, "operator", matrix, (count * out, count * inner), words, coarse)
 
 
 def _parts(module: nn.Module, site: str, tensor: Tensor) -> Iterator[Weight]:

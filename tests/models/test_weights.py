@@ -2,6 +2,7 @@ import sys
 
 import pytest
 import torch
+from hypothesis import given, settings, strategies as st
 from torch import nn
 
 from sigmascope.linalg.spectra import counted
@@ -219,3 +220,19 @@ def test_of_a_small_residual_network_only_the_first_stage_is_seen_as_operators()
     }
     assert seen[64] is not None
     assert seen[128] is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_half_of_the_frequencies_say_what_all_of_them_do(data):
+    draw = lambda *a: data.draw(st.integers(*a))
+    spatial = draw(1, 3)
+    sizes = lambda *a: tuple(draw(*a) for _ in range(spatial))
+    groups, stride = draw(1, 2), sizes(1, 3)
+    kind = f"Conv{'Transpose' * data.draw(st.booleans())}{spatial}d"
+    how = {"stride": stride, "dilation": sizes(1, 2), "groups": groups}
+    module = getattr(nn, kind)(groups * draw(1, 2), groups * draw(1, 3), sizes(1, 3), **how)
+    grid = tuple(s * draw(1, 4) for s in stride)
+    found = operator(module, site="weight", size=grid)
+    all_of_them = torch.linalg.svdvals(found.matrix).flatten().sort(descending=True).values
+    assert torch.allclose(found.spectrum().sigma, all_of_them, rtol=0, atol=1e-13)
