@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Complex, Float, Float64
 from torch import Tensor
 
 from sigmascope.core.guard import Refusal
@@ -23,6 +23,7 @@ from sigmascope.linalg.dense import (
     lower_gram,
     power_of_two,
     roots,
+    singular_values,
 )
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.singular_values import golub_kahan
@@ -32,6 +33,7 @@ __all__ = [
     "Moments",
     "Route",
     "Work",
+    "block_spectrum",
     "count_above",
     "counted",
     "counts_above",
@@ -469,6 +471,47 @@ def _within_range(s: Spectrum) -> Spectrum:
     if not s.sigma[0].isfinite():
         raise overflowing(s.shape)
     return s
+
+
+# ------------------------------------------------------------------------------
+# Operators that fall into a block for each frequency.
+
+
+BLOCKS = 2**22  # complex entries of the blocks that are solved at a time
+
+
+def block_spectrum(
+    blocks: Complex[Tensor, "b m n"], frequencies: tuple[int, ...], shape: tuple[int, int], how: str
+) -> Spectrum:
+    """All singular values of a convolution on a periodic grid, from its blocks.
+
+    One of each pair of opposite frequencies is solved: the transform of a real kernel is conjugate
+    there, which leaves the singular values.
+
+    Args:
+        blocks: Of one group after the other, `[out, in]` at each frequency.
+        frequencies: How many there are in each dimension; of what a stride cannot tell apart one.
+        shape: Of the operator.
+        how: In words.
+
+    Source:
+        Sedghi, Gupta & Long 2019, Theorem 6.
+    """
+    dims = [*range(len(frequencies))]
+    place = torch.arange(math.prod(frequencies)).reshape(frequencies)
+    opposite = place.flip(dims).roll([1 for _ in dims], dims).flatten()
+    kept = (place.flatten() <= opposite).nonzero()[:, 0]
+    times = 1 + (opposite[kept] != kept).long()
+    half = blocks.unflatten(0, (-1, len(opposite)))[:, kept]
+    groups, _, m, n = half.shape
+    if m == n == 1:
+        sigma = half.abs()[..., 0].cpu()
+    else:
+        some = half.split(max(1, BLOCKS // (groups * m * n)), dim=1)
+        sigma = torch.cat([singular_values(part).cpu() for part in some], 1)
+    sigma = sigma.repeat_interleave(times, 1).flatten().sort(descending=True).values
+    slack = 8 * max(m, n, *frequencies) * EPS * float(sigma[0])
+    return Spectrum(sigma, shape, how, (sigma - slack).clamp_min(0), sigma + slack)
 
 
 # ------------------------------------------------------------------------------

@@ -7,15 +7,14 @@ from functools import partial
 from itertools import product
 
 import torch
-from jaxtyping import Complex, Float, Int64
+from jaxtyping import Complex, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from sigmascope.core.records import Spectrum
-from sigmascope.linalg.dense import singular_values
 from sigmascope.linalg.krylov import Operator
-from sigmascope.linalg.spectra import spectrum
+from sigmascope.linalg.spectra import block_spectrum, spectrum
 from sigmascope.models.layers import Call, layers, module_name, plain, transposed
 
 # ------------------------------------------------------------------------------
@@ -161,26 +160,7 @@ class Weight:
         """Its singular values: of the matrix, or of all the blocks of the operator together."""
         if self.form != "operator":
             return spectrum(self.matrix)
-        kept, times = _half(self.frequencies)
-        blocks = self.matrix.unflatten(0, (-1, math.prod(self.frequencies)))[:, kept]
-        half = singular_values(blocks).cpu().repeat_interleave(times, 1)
-        sigma = half.flatten().sort(descending=True).values
-        slack = 8 * max(self.matrix.shape[1:]) * 2.0**-52 * float(sigma[0])
-        low, high = (sigma - slack).clamp(min=0), sigma + slack
-        return Spectrum(sigma, self.shape, f"fft({self.how})", low, high)
-
-
-def _half(frequencies: tuple[int, ...]) -> tuple[Int64[Tensor, " k"], Int64[Tensor, " k"]]:
-    """One frequency of each pair `k, -k`, and how many each stands for.
-
-    The transform of a real kernel is conjugate there, which leaves the singular values.
-    """
-    dims = range(len(frequencies))
-    place = torch.arange(math.prod(frequencies)).reshape(frequencies)
-    other = place.flip([*dims]).roll([1 for _ in dims], [*dims]).flatten()
-    place = place.flatten()
-    kept = place[place <= other]
-    return kept, 1 + (other[kept] != kept).long()
+        return block_spectrum(self.matrix, self.frequencies, self.shape, f"fft({self.how})")
 
 
 def as_matrix(weight: Float[Tensor, "out *rest"]) -> Float[Tensor, "out in"]:

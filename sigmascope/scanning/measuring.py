@@ -16,7 +16,7 @@ from sigmascope.linalg import Measures, dense, measure
 from sigmascope.linalg.entries import PANEL, Entries, entries
 from sigmascope.linalg.krylov import WORKING, Leading, leading, tamed, times
 from sigmascope.linalg.measures import NOISE, OF_SPECTRUM, TAIL
-from sigmascope.linalg.spectra import spectrum
+from sigmascope.linalg.spectra import block_spectrum, spectrum
 from sigmascope.scanning.planning import Task, read, skip
 
 # ------------------------------------------------------------------------------
@@ -84,7 +84,6 @@ def _table() -> Float[Tensor, " k"]:
 # A convolution as the operator that it is on a periodic grid, from its kernel alone.
 
 
-BLOCKS = 2**22  # complex entries of the blocks that are solved at a time
 WORK = 2e12  # multiplications that one operator may cost
 ENTRIES = 2**26  # complex entries of all blocks of one operator: a GiB
 QUANTITIES = (
@@ -120,8 +119,7 @@ def operator_spectrum(kernel: Float[Tensor, "out in *taps"], grid: int) -> Spect
     """All singular values of a convolution on a periodic grid.
 
     On a torus the operator is a block for each frequency, `[out, in]`, the transform of the kernel
-    there; its singular values are those of all blocks. Frequencies of opposite sign have conjugate
-    blocks, which have the same.
+    there; its singular values are those of all blocks.
 
     Args:
         kernel: The kernel; it is wrapped around a grid that is smaller.
@@ -138,20 +136,14 @@ def operator_spectrum(kernel: Float[Tensor, "out in *taps"], grid: int) -> Spect
         folded = before.new_zeros(*before.shape[:dim], grid, *before.shape[dim + 1 :])
         folded.index_add_(dim, torch.arange(size) % grid, before)
     symbol = torch.fft.fftn(folded, dim=tuple(range(2, kernel.ndim)))
-    blocks = symbol.flatten(2).permute(2, 0, 1)
     rows, cols = kernel.shape[:2]
-    depthwise = cols == 1 and rows > 1
-    if depthwise:
-        sigma = blocks.abs().flatten()
+    if cols == 1 and rows > 1:  # depthwise: each channel by itself
+        blocks, cols = symbol.flatten()[:, None, None], rows
     else:
-        each = max(1, BLOCKS // (blocks.shape[1] * blocks.shape[2]))
-        sigma = torch.cat([torch.linalg.svdvals(some).flatten() for some in blocks.split(each)])
-    sigma = sigma.sort(descending=True).values
-    slack = 8 * max(rows, cols, grid) * 2.0**-52 * float(sigma[0])
+        blocks = symbol.flatten(2).permute(2, 0, 1)
     points = grid**dims
-    shape = (points * rows, points * rows) if depthwise else (points * rows, points * cols)
     how = f"fft(periodic {'x'.join([str(grid)] * dims)} grid, stride 1)"
-    return Spectrum(sigma, shape, how, (sigma - slack).clamp_min(0), sigma + slack)
+    return block_spectrum(blocks, (grid,) * dims, (points * rows, points * cols), how)
 
 
 # ------------------------------------------------------------------------------

@@ -332,16 +332,16 @@ def test_singular_values_are_those_of_the_operator_written_out(shape, grid):
 
 @pytest.mark.parametrize("room", [1, 6, 40, 2**22])
 def test_blocks_of_an_operator_are_solved_as_many_at_a_time_as_there_is_room(monkeypatch, room):
-    """And one by one where a single one takes more."""
+    """And one by one where a single one takes more: 13 of 25, for the others are conjugate."""
     kernel, solve, held = torch.randn(3, 2, 3, 3, generator=G), torch.linalg.svdvals, []
     whole = operator_spectrum(kernel, 5)
-    monkeypatch.setattr("sigmascope.scanning.measuring.BLOCKS", room)
+    monkeypatch.setattr("sigmascope.linalg.spectra.BLOCKS", room)
     monkeypatch.setattr(
         torch.linalg, "svdvals", lambda blocks: held.append(blocks.numel()) or solve(blocks)
     )
     torch.testing.assert_close(operator_spectrum(kernel, 5).sigma, whole.sigma)
     most = max(room // 6, 1) * 6
-    assert held == [min(most, 150 - done) for done in range(0, 150, most)]
+    assert held == [min(most, 78 - done) for done in range(0, 78, most)]
 
 
 @pytest.mark.parametrize("zeros", range(1, 50, 3))
