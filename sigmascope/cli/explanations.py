@@ -1,6 +1,9 @@
 """`sigmascope explain`."""
 
-from sigmascope.cli.outputs import HEALTHY, finish, require_targets, show
+import shutil
+import textwrap
+
+from sigmascope.cli.outputs import HEALTHY, finish, require_targets, results, show
 
 
 def explain(name: str | None = None, /, *, json: str | None = None) -> int:
@@ -24,6 +27,14 @@ def explain(name: str | None = None, /, *, json: str | None = None) -> int:
     require_targets(json=json)
     if name is not None:
         return finish(report.explain(name), json=json)
+    how = {"initial_indent": "  ", "subsequent_indent": "  ", "break_on_hyphens": False}
+    watched = results().isatty()
     for kind, names in report.every_name().items():
-        show(f"{kind}\n" + "".join(f"  {n}\n" for n in names) + "\n")
+        each = "".join(f"  {n}\n" for n in names)
+        if watched:
+            # a name stays on one line, and what comes behind it too
+            joined = " ".join(f"{n} ·".replace(" ", "\0") for n in names)[:-2]
+            filled = textwrap.fill(joined, shutil.get_terminal_size().columns, **how)
+            each = filled.replace("\0", " ") + "\n"
+        show(f"{kind}\n{each}\n")
     return HEALTHY
