@@ -921,5 +921,4 @@ class Subject(SubjectRuns):
         """
         self._unwatched()
         self.require_apart("tangents")
-        g = torch.Generator().manual_seed(0)
-        return tangents(self.scene, chosen_parameters(self.model, None), draws, g)
+        return tangents(self.scene, chosen_parameters(self.model, None), draws)

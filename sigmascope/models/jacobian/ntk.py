@@ -101,24 +101,26 @@ def tangent_kernel(
 
 
 def tangents(
-    scene: Scene, parameters: Mapping[str, nn.Parameter], draws: int, generator: torch.Generator
+    scene: Scene, parameters: Mapping[str, nn.Parameter], draws: int
 ) -> Float64[Tensor, "draws n k"]:
     """`J v` of every sample for steps v of all parameters, of one size for each entry.
 
-    As the first step of Adam is, but for the signs, which are drawn.
+    As the first step of Adam is, but for the signs, which are drawn; one step is held at a time.
     """
     owned = list(parameters.values())
-    normal = lambda p: torch.randn(p.shape, generator=generator, device=generator.device)
-    steps = [[normal(p).to(p) for p in owned] for _ in range(draws)]
+
+    def step(draw: int) -> list[Tensor]:
+        g = torch.Generator().manual_seed(draw)
+        return [torch.randn(p.shape, generator=g).to(p) for p in owned]
+
     found: list[Tensor] = []
     for piece, _ in scene.pieces(PIECE):
         with differentiable_twice(scene.model), piece.on_tape() as run:
-            push = pushforward(run.flat, owned)
-            pushed = [push(step) for step in steps]
-            zeros = torch.zeros_like(run.flat)
-            rows = torch.stack([zeros if p is None else p for p in pushed])
-            found.append(rows.detach().double().cpu())
-            del run, push
+            push, zeros = pushforward(run.flat, owned), torch.zeros_like(run.flat)
+            pushed = (push(step(draw)) for draw in range(draws))
+            rows = [(zeros if p is None else p).detach().double().cpu() for p in pushed]
+            found.append(torch.stack(rows))
+            del run, push, pushed
     return torch.cat(found, 1)
 
 

@@ -98,8 +98,9 @@ def _parting(subject: Subject) -> Iterator[Item]:
         yield Skipped(OUTPUT, q.TANGENT_VARIATION, str(reason))
         return
     sizes = moved.flatten(1).norm(dim=1)
-    if not bool(sizes.isfinite().all()) or not bool((sizes > 0).all()):
-        yield Skipped(OUTPUT, q.TANGENT_VARIATION, "steps of the weights do not change the output")
+    if not bool((sizes > 0).all() and sizes.isfinite().all()):
+        why = "what a step of all weights changes in the output is zero, or not finite"
+        yield Skipped(OUTPUT, q.TANGENT_VARIATION, why)
         return
     each = (moved - moved.mean(1, keepdim=True)).flatten(1).norm(dim=1) / sizes
     reach = float(scipy.stats.t.ppf(1 - RISK / 2, STEPS - 1) * each.std() / math.sqrt(STEPS))
