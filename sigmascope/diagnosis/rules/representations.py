@@ -400,8 +400,10 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
             pace += f", which makes it numerically rank one after about {depth:.0f} layers"
         pace += "."
     centred = (found.centred[s] for s in (first.site, last.site) if s in found.centred)
-    evidence = (first, onset, last, found.variation[first.site], differ, *centred)
-    steps, parting = profile.series(q.TANGENT_VARIATION), ""
+    steps = profile.series(q.TANGENT_VARIATION)
+    parting = ""
+    over = (first, onset, last, *(steps if severe else ()))
+    evidence = (*over, found.variation[first.site], differ, *centred)
     if severe and can_part(profile):
         parting = (
             " A step of all weights changes outputs of single samples by amounts that differ by "
@@ -411,7 +413,7 @@ def rank_collapse(profile: Profile) -> Iterator[Finding]:
     yield RANK_COLLAPSE.finding(
         onset.site,
         "error" if lost else "note" if parting and likely_to_fit(profile) else "warning",
-        tuple(dict.fromkeys((*evidence, *(steps if severe else ())))),
+        tuple(dict.fromkeys(evidence)),
         f"From layer {onset.site} (number {ratio.depths[at]} of {ratio.depths[-1]}) on, all "
         f"samples lie nearly on one line: the participation ratio falls from "
         f"{first.estimate.value:.3g} at the input to {last.estimate.value:.5g} at {last.site}, "
