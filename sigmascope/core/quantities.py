@@ -429,7 +429,7 @@ GRADIENT_OF_A_ZERO_WEIGHT: Final = Quantity(
     "gradient of a zero weight",
     ("setup",),
     'size of the gradient for each trained parameter that is zero; `form` is "cut" where '
-    "it would be zero for any value",
+    'it would be zero for any value, "behind zeros" where it is zero until others have moved',
     symbol=r"\lVert\nabla_\theta\ell\rVert",
     unit="loss / weight",
     scale="log",

@@ -22,6 +22,7 @@ from sigmascope.diagnosis.rules.theorems import UNALIGNED_LAYERS
 from sigmascope.diagnosis.rules.training import UNFROZEN, RunsTold, trains
 from sigmascope.diagnosis.rules.trends import MOST, over_depth
 from sigmascope.diagnosis.trainability.model import EVEN, probability
+from sigmascope.survey.views.setup import BEHIND_ZEROS
 
 SOME = 0.2  # of the layers, that must follow another without an activation
 LARGE_GAIN, SMALL_GAIN = 4.0, 0.02  # of most layers; He has 1.4, PyTorch's default 0.6
@@ -316,7 +317,8 @@ def equal_units(profile: Profile) -> Iterator[Finding]:
 
 ZERO_WEIGHTS = Kind(
     "zero-weights",
-    "a weight is zero and gets no gradient, and would get one if no weight were zero",
+    "a weight is zero and gets no gradient, would get one if no weight were zero, and gets none "
+    "when those zeros have moved that do",
     "Goodfellow et al. 2016, Sec. 8.4",
     brings=(
         *SIZES,
@@ -335,7 +337,8 @@ ZERO_WEIGHTS = Kind(
 @rule("task", ZERO_WEIGHTS)
 def stuck_weights(profile: Profile) -> Iterator[Finding]:
     """Weights that are zero and get no gradient: zeros between zeros."""
-    zero = [r for r in profile.series(ZERO) if r.estimate.value == 0 and r.form != "cut"]
+    moves = ("cut", BEHIND_ZEROS)  # nothing would move it; or it moves when others have
+    zero = [r for r in profile.series(ZERO) if r.estimate.value == 0 and r.form not in moves]
     names = {name for layer in profile.layers for name in layer.parameters}
     stuck = [r for r in zero if r.site in names]
     if stuck:

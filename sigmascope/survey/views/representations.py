@@ -6,9 +6,8 @@ from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Item, Reading, SiteSpectrum, Skipped
 from sigmascope.linalg import dense, frobenius_norm, measure
 from sigmascope.models import OUTPUT, Subject
-from sigmascope.models.gradients import reduced_gradients
 from sigmascope.survey.views.base import ProfileView
-from sigmascope.survey.views.setup import BEHIND_ZEROS, filled, zero_weights
+from sigmascope.survey.views.setup import BEHIND_ZEROS, filled, moving_zeros, zero_weights
 
 RAW = (q.MATRIX_RANK, q.SOFT_RANK, q.PARTICIPATION_RATIO, q.EFFECTIVE_RANK)
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
@@ -82,15 +81,14 @@ def _dead_units(subject: Subject) -> dict[str, float]:
 def _freed(subject: Subject, dead: Mapping[str, float]) -> set[str]:
     """Sites with fewer dead units once weights that start at zero, and move, have moved.
 
-    Cost: two forward passes and one backward, where units are dead and a weight is zero.
+    Cost: a few forward and backward passes, where units are dead and a weight is zero.
     """
     zero = zero_weights(subject.model)
     if not zero or not any(dead.values()):
         return set()
     batch, first = subject.part.batch, subject.scene.batch_dim
-    moves = lambda name, gradient: name in zero and bool(gradient.any())  # by a sum of outputs
-    moved = reduced_gradients(subject.model, batch, moves, fused=True)
-    with filled([p for name, p in zero.items() if moved.get(name)]):
+    moved = moving_zeros(subject.model, batch, zero)  # by a sum of outputs
+    with filled([zero[name] for name in moved]):
         now = _dead_units(Subject(subject.model, batch, outputs=1, batch_dim=first))
     return {site for site, share in dead.items() if now.get(site, share) < share}
 

@@ -1,8 +1,9 @@
 """Readings of what training will meet: the model as it stands before the first step."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
 from jaxtyping import Float64, Int64
@@ -15,7 +16,7 @@ from sigmascope.linalg import dense
 from sigmascope.models import OUTPUT, Subject
 from sigmascope.models.gradients import Dropped, reduced_gradients
 from sigmascope.models.layers import Call, module_name
-from sigmascope.models.samples import chosen, tensors
+from sigmascope.models.samples import Batch, chosen, tensors
 from sigmascope.models.sequences import (
     FEWEST,
     copied,
@@ -445,7 +446,8 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     grads = gradients()
     yield from polyak_items(subject, sum(g.square for g in grads.values()))
     own = dict(subject.model.named_parameters())
-    freed = _freed(subject, frozenset(n for n, g in grads.items() if g.largest == 0))
+    still_zero = frozenset(n for n, g in grads.items() if g.largest == 0)
+    freed, later = _freed(subject, still_zero), _later(subject, still_zero)
     # how far a gradient moves a weight, or how large it is where that is zero
     for name, g in grads.items():
         size, norm = dense.norm(own[name].detach()), math.sqrt(g.square)
@@ -459,6 +461,7 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
         else:
             form = "bias" if name.endswith("bias") else ""
             form = "cut" if norm == 0 and name not in freed else form
+            form = BEHIND_ZEROS if name in later else form
             estimate = Estimate.rounded(norm, ulps=ulps)
             yield Reading(name, q.GRADIENT_OF_A_ZERO_WEIGHT, estimate, NAME, form)
 
@@ -478,12 +481,61 @@ def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
     zero = [*zero_weights(subject.model).values()]
     if not without or not zero:
         return frozenset()
-    whole = subject.part.count == subject.count  # else a random sum of outputs must do
-    task = {"targets": subject.targets, "loss": subject.loss} if whole else {}
     moves = lambda name, gradient: name in without and bool(gradient.any())
     with filled(zero):
-        moved = reduced_gradients(subject.model, subject.part.batch, moves, **task, fused=True)
+        moved = reduced_gradients(
+            subject.model, subject.part.batch, moves, **_task(subject), fused=True
+        )
     return frozenset(name for name, is_moved in moved.items() if is_moved)
+
+
+def _task(subject: Subject) -> dict[str, Any]:
+    """What a gradient of a part of the batch is of; a random sum of outputs, if that must do."""
+    whole = subject.part.count == subject.count
+    return {"targets": subject.targets, "loss": subject.loss} if whole else {}
+
+
+def _later(subject: Subject, without: frozenset[str]) -> frozenset[str]:
+    """Zero weights without a gradient that get one once other zeros have moved."""
+    zero = zero_weights(subject.model)
+    if not zero.keys() & without:
+        return frozenset()
+    first = zero.keys() - without
+    return moving_zeros(subject.model, subject.part.batch, zero, first, **_task(subject)) - first
+
+
+def moving_zeros(
+    model: nn.Module,
+    batch: Batch,
+    zero: Mapping[str, nn.Parameter],
+    first: Collection[str] = (),
+    **task: Any,
+) -> frozenset[str]:
+    """Which weights that start at zero move, at once or when those before them have moved.
+
+    As a diffusion transformer begins: a last layer of zeros holds the gradient of the zeros in its
+    blocks at zero for one step. The rest keep one another there for ever.
+
+    Args:
+        model: The model.
+        batch: Of samples.
+        zero: Its weights that are zero.
+        first: Those that are known to move at once.
+        task: Targets and loss; a sum of the outputs if not given.
+
+    Cost: one forward and backward pass for each round, of which there are as many as zeros stand
+    behind one another, and one.
+    """
+    found = frozenset(first)
+    while left := zero.keys() - found:
+        moves = lambda name, gradient, left=left: name in left and bool(gradient.any())
+        with filled([zero[name] for name in found]):
+            moved = reduced_gradients(model, batch, moves, **task, fused=True)
+        new = {name for name, is_moved in moved.items() if is_moved}
+        if not new:
+            break
+        found |= new
+    return found
 
 
 def zero_weights(model: nn.Module) -> dict[str, nn.Parameter]:

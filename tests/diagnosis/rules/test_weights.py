@@ -135,7 +135,7 @@ def test_what_is_frozen_is_at_fault_where_training_is_better_without(thawed, tra
     assert finding.severity == severity
 
 
-@pytest.mark.parametrize(("form", "speaks"), [("", True), ("cut", False)])
+@pytest.mark.parametrize(("form", "speaks"), [("", True), ("cut", False), ("behind zeros", False)])
 def test_zeros_that_constants_multiply_are_not_blamed(form, speaks):
     r = reading("gradient of a zero weight", 0.0, "layer 0.weight", form=form)
     assert bool([*stuck_weights(Profile((r,), layers=layers(2)))]) == speaks

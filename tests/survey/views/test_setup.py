@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
@@ -128,6 +128,49 @@ def test_zeros_that_other_zeros_hold_are_told_from_those_that_constants_do():
         measured = survey.profile(model, x, targets=y, loss=F.cross_entropy, views=["setup"])
         forms = {r.site: r.form for r in measured.series("gradient of a zero weight")}
         assert forms["0.a.weight"] == forms["0.b.weight"] == form
+
+
+class Gated(nn.Module):
+    """Blocks behind gates, all of which may begin at zero, as may what is read of them."""
+
+    def __init__(self, blocks, closed, mask):
+        super().__init__()
+        self.first, self.mask = nn.Linear(4, 6), mask
+        parts = lambda: nn.ModuleDict({k: nn.Linear(6, 6, bias=False) for k in ("a", "b", "gate")})
+        self.blocks = nn.ModuleList(parts() for _ in range(blocks))
+        self.last = nn.Linear(6, 3)
+        for name, p in self.named_parameters():
+            if name in closed:
+                nn.init.zeros_(p)
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = x + self.mask * block["gate"](x) * block["b"](torch.tanh(block["a"](x)))
+        return self.last(x)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_what_is_said_of_zeros_is_what_training_does_with_them(data):
+    blocks = data.draw(st.integers(1, 2))
+    torch.default_generator.manual_seed(0)
+    names = [n for n, p in Gated(blocks, (), 1.0).named_parameters() if p.ndim > 1]
+    closed = data.draw(st.sets(st.sampled_from(names), min_size=1))
+    model = Gated(blocks, closed, data.draw(st.sampled_from([1.0, 1.0, 0.0])))
+    x, y = torch.randn(20, 4), torch.randint(3, (20,))
+    measured = survey.profile(model, x, targets=y, loss=F.cross_entropy, views=["setup"])
+    told = {r.site: r for r in measured.series("gradient of a zero weight") if r.form != "bias"}
+    own = dict(model.named_parameters())
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    for _ in range(12):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    assert told.keys() == closed
+    for name, r in told.items():
+        moves = r.estimate.value > 0 or r.form == "behind zeros"
+        assert bool(own[name].any()) == moves, (name, r.form)
 
 
 def behind_zeros():
