@@ -54,8 +54,8 @@ SAME: dict[tuple[str, str, str], str] = {
     ): "both formulas give the angle whose cosine is 0.7 to all its digits",
     (
         "linalg/dense.py",
-        'return Estimate.rounded(norm(t), ulps=piece + n / piece, how="summed")',
-        "(piece - n / piece)",
+        "return piece + t.numel() / piece",
+        "(piece - t.numel() / piece)",
     ): "four times what is needed less this: true of less than 2.5e9 entries, and of one, exactly",
     (
         "linalg/dense.py",

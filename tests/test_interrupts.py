@@ -18,7 +18,8 @@ from torch import nn
 from sigmascope.core.guard import Refusal
 
 SLOW = {"curvature", "trial", "rank", "treat", "every view", "assess", "layer rates", "what if"}
-DEAF = "numpy/_core/_internal.py"  # called by NumPy's C code, which drops what is raised there
+# called by C code, which drops what is raised there
+DEAF = ("numpy/_core/_internal.py", "hypothesis/internal/conjecture/junkdrawer.py")
 HERE = ("contextlib.py", "state.py", "guard.py", "trace.py", "gradients.py", "layers.py")
 
 

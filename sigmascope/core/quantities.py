@@ -204,7 +204,7 @@ NTK_TRACE: Final = Quantity(
 )
 TANGENT_VARIATION: Final = Quantity(
     "tangent variation",
-    ("features",),
+    ("representations",),
     "how far what a step of all weights changes in the output of each sample differs from the mean "
     "of all samples, over its size, for random steps; read where the outputs are alike to 0.01",
     symbol=r"\lVert Jv-\overline{Jv}\rVert_F/\lVert Jv\rVert_F",

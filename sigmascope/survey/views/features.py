@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from itertools import groupby
 
 import scipy
-import scipy.stats
 import torch
 from jaxtyping import Float64
 from torch import Tensor
@@ -13,15 +12,13 @@ from torch import Tensor
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Item, Reading, Skipped
-from sigmascope.linalg import dense, ranks
+from sigmascope.linalg import ranks
 from sigmascope.linalg.krylov import trace_of_forms
-from sigmascope.models import OUTPUT, Subject
+from sigmascope.models import Subject
 from sigmascope.models.jacobian import Sweep
 from sigmascope.models.layers import module_name
 from sigmascope.survey.views.base import ProfileView
 
-STEPS = 4  # of all weights, drawn, that are taken to see whether training can part the samples
-ALIKE = 0.01  # variation of outputs, over their size, below which that is asked
 RISK = 0.01  # chance that the interval of a sampled quantity misses
 LAYERS = 4  # whose roundings are as large as all together, of which some cancel
 SINGLE = torch.finfo(torch.float32).eps  # rounding of a model in single precision
@@ -75,39 +72,6 @@ def feature_items(subject: Subject) -> Iterator[Item]:
         rank = _mean(counts, samples, how, risk=risk)  # of those that are zero it is zero
         yield Reading(site, q.ADJOINT_RANK, rank, view)
     yield from _tangent_kernel(subject)
-    yield from _parting(subject)
-
-
-def _parting(subject: Subject) -> Iterator[Item]:
-    """Whether a step of training parts samples whose outputs are nearly the same.
-
-    Where a branch is all but closed when training begins, as of a class token behind layer scales
-    of 1e-5, outputs are as alike as those of a network that has lost its input; the first steps
-    open it.
-    """
-    rows = subject.scene.split(subject.output.detach())
-    if rows is None or len(rows) < 2 or not dense.is_finite(rows):
-        return
-    rows = rows.double()
-    size = float(rows.norm())
-    if not size > 0 or float((rows - rows.mean(0)).norm()) > ALIKE * size:
-        return
-    try:
-        moved = subject.tangents(STEPS)
-    except Refusal as reason:
-        yield Skipped(OUTPUT, q.TANGENT_VARIATION, str(reason))
-        return
-    sizes = moved.flatten(1).norm(dim=1)
-    if not bool((sizes > 0).all() and sizes.isfinite().all()):
-        why = "what a step of all weights changes in the output is zero, or not finite"
-        yield Skipped(OUTPUT, q.TANGENT_VARIATION, why)
-        return
-    each = (moved - moved.mean(1, keepdim=True)).flatten(1).norm(dim=1) / sizes
-    reach = float(scipy.stats.t.ppf(1 - RISK / 2, STEPS - 1) * each.std() / math.sqrt(STEPS))
-    mean = float(each.mean())
-    how = f"autograd, {STEPS} random steps"
-    found = Estimate(mean, max(mean - reach, 0.0), min(mean + reach, 1.0), how, RISK)
-    yield Reading(OUTPUT, q.TANGENT_VARIATION, found, "features")
 
 
 def _least_ranks(

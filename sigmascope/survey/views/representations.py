@@ -1,8 +1,12 @@
 """Readings of the representations: ranks, participation, size, dead units."""
 
+import math
 from collections.abc import Iterator, Mapping
 
+from scipy.special import stdtrit
+
 from sigmascope.core import quantities as q
+from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Item, Reading, SiteSpectrum, Skipped
 from sigmascope.linalg import dense, frobenius_norm, measure
 from sigmascope.models import OUTPUT, Subject
@@ -10,6 +14,9 @@ from sigmascope.survey.views.base import ProfileView
 from sigmascope.survey.views.setup import BEHIND_ZEROS, filled, moving_zeros, zero_weights
 
 RAW = (q.MATRIX_RANK, q.SOFT_RANK, q.PARTICIPATION_RATIO, q.EFFECTIVE_RANK)
+STEPS = 4  # of all weights, drawn, that are taken to see whether training can part the samples
+ALIKE = 0.01  # variation of outputs, over their size, below which that is asked
+RISK = 0.01  # chance that its interval misses
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
 
 
@@ -69,6 +76,40 @@ def representation_items(subject: Subject) -> Iterator[Item]:
         if both.samples is None:
             shape = "" if both.channels is None else f" {tuple(both.channels.shape)}"
             yield Skipped(site, view, f"its rows{shape} cannot be told apart by sample")
+    yield from _parting(subject)
+
+
+def _parting(subject: Subject) -> Iterator[Item]:
+    """Whether a step of training parts samples whose outputs are nearly the same.
+
+    Where a branch is all but closed when training begins, as of a class token behind layer scales
+    of 1e-5, outputs are as alike as those of a network that has lost its input; the first steps
+    open it.
+    """
+    rows = subject.scene.split(subject.output.detach())
+    if rows is None or len(rows) < 2 or not dense.is_finite(rows):
+        return
+    rows = rows.double()
+    size = float(rows.norm())
+    if not size > 0 or float((rows - rows.mean(0)).norm()) > ALIKE * size:
+        return
+    try:
+        subject.require_gradients(do="allow more memory")
+        moved = subject.tangents(STEPS)
+    except Refusal as reason:
+        yield Skipped(OUTPUT, q.TANGENT_VARIATION, str(reason))
+        return
+    sizes = moved.flatten(1).norm(dim=1)
+    if not bool((sizes > 0).all() and sizes.isfinite().all()):
+        why = "what a step of all weights changes in the output is zero, or not finite"
+        yield Skipped(OUTPUT, q.TANGENT_VARIATION, why)
+        return
+    each = (moved - moved.mean(1, keepdim=True)).flatten(1).norm(dim=1) / sizes
+    reach = float(stdtrit(STEPS - 1, 1 - RISK / 2)) * float(each.std()) / math.sqrt(STEPS)
+    mean = float(each.mean())
+    how = f"autograd, {STEPS} random steps"
+    found = Estimate(mean, max(mean - reach, 0.0), min(mean + reach, 1.0), how, RISK)
+    yield Reading(OUTPUT, q.TANGENT_VARIATION, found, "representations")
 
 
 def _dead_units(subject: Subject) -> dict[str, float]:

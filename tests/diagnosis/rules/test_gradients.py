@@ -48,7 +48,7 @@ def test_how_far_adjoints_may_change(first, found):
 )
 def test_adjoints_are_told_as_no_more_than_training_bears_out(chance, step, severity):
     more = [] if chance is None else [reading("probability of fitting", chance, "(model)", "setup")]
-    more += [] if step is None else [reading("tangent variation", step, "(output)", "features")]
+    more += [] if step is None else [reading("tangent variation", step, "(output)")]
     for first, worst in zip((1e-5, 1e-7), severity, strict=True):
         rows = series("adjoint norm", 3.0 * first, 3.0, 3.0)
         assert said(adjoint_size, *rows, *more, count=3) == {"vanishing-adjoints": worst}

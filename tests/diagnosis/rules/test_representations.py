@@ -45,7 +45,7 @@ def test_parallel_gradients(cosine, severity):
     wide = reading("minimum |cos|", Estimate(cosine, 0.98, 1.0, "wide"), view="gradients")
     assert said(directional_gradient, wide, both[1]) == {}
     # nor is it one where training can part what is alike
-    step = reading("tangent variation", 0.5, view="features", site="(output)")
+    step = reading("tangent variation", 0.5, "(output)")
     once = "directional-gradient-vanishing"
     assert said(directional_gradient, *both, step) == ({once: "warning"} if severity else {})
     # whether or not their mean was read
@@ -64,7 +64,7 @@ def collapse(ratios, centred=None, variation=None, *, shape=(100, 50), step=0.0,
         *series("relative variation", *variation, form="samples"),
     ]
     if step is not None:
-        facts.append(reading("tangent variation", step, view="features", site="(output)"))
+        facts.append(reading("tangent variation", step, "(output)"))
     if chance is not None:
         facts.append(reading("probability of fitting", chance, "(model)", "setup"))
     last = f"layer {len(ratios) - 1}"
@@ -181,7 +181,7 @@ def holes(*missing):
         for r in series("relative variation", 1.0, 1.0, 0.01, 0.01, form="samples")
         if r.site not in missing
     ]
-    facts.append(reading("tangent variation", 0.0, view="features", site="(output)"))
+    facts.append(reading("tangent variation", 0.0, "(output)"))
     return said(rank_collapse, *facts, count=4)
 
 

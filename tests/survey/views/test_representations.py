@@ -144,3 +144,80 @@ def test_what_is_no_representation_of_samples_says_so():
         "own": "its rows cannot be told apart by sample",
     }
     assert [r.site for r in found.series("inputs read")] == ["own"]
+
+
+class Queried(nn.Module):
+    """A token that is the same for all samples reads them through branches that begin as scaled."""
+
+    def __init__(self, closed, *, depth=3, width=16, blocked=False):
+        super().__init__()
+        self.blocked = blocked
+        self.token = nn.Parameter(torch.randn(width))
+        self.inner = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(depth))
+        self.scales = nn.ParameterList(torch.full((width,), closed) for _ in range(depth))
+        self.embed, self.norm = nn.Linear(8, width), nn.LayerNorm(width)
+        self.head = nn.Linear(width, 5)
+
+    def forward(self, x):
+        token, x = self.token.expand(len(x), -1), self.embed(x)
+        for inner, scale in zip(self.inner, self.scales, strict=True):
+            branch = torch.relu(inner(torch.cat([token, x], 1)))
+            token = token + (scale.detach() if self.blocked else scale) * branch
+        return self.head(self.norm(token))
+
+
+def parting(model, x):
+    torch.manual_seed(0)
+    found = survey.profile(model, x, views=["representations"])
+    return {r.quantity: r.estimate for r in found.readings if r.site == "(output)"}
+
+
+@pytest.mark.parametrize("closed", [0.0, 1e-8, 1e-5, 1e-3])
+def test_a_step_parts_samples_that_branches_all_but_closed_keep_alike(closed):
+    torch.manual_seed(0)
+    x, y = torch.randn(40, 8), torch.arange(40) % 5
+    model = Queried(closed)
+    told = parting(model, x)
+    assert told["relative variation"].value < 0.01
+    assert told["tangent variation"].value > 0.02
+    # which is so: it learns samples apart that it cannot tell at first
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    for _ in range(300):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    assert (model(x).argmax(1) == y).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", ["deep", "zero", "tanh", "closed"])
+def test_no_step_parts_samples_that_a_deep_network_has_lost(kind):
+    torch.manual_seed(0)
+    depth, act = (40, nn.Tanh) if kind == "tanh" else (40, nn.ReLU)
+    model = nn.Sequential(*[p for _ in range(depth) for p in (nn.Linear(16, 16), act())])
+    if kind == "zero":
+        nn.init.zeros_(model[4].weight)
+    if kind == "closed":  # and what would open it is not trained
+        model = Queried(0.0, blocked=True)
+    told = parting(model, torch.randn(40, 8 if kind == "closed" else 16))
+    assert told["relative variation"].value < 0.01
+    assert told["tangent variation"].high < 0.01
+
+
+def test_the_tangent_variation_is_that_of_the_jacobian_by_all_weights():
+    """For normal steps, the square of the size is the trace of the kernel, and of it centred."""
+    torch.manual_seed(0)
+    model, x = Queried(1e-4), torch.randn(20, 8)
+    weights = {k: p.detach() for k, p in model.named_parameters()}
+    one = lambda p: torch.func.functional_call(model, p, (x,))
+    J = torch.cat([j.flatten(2) for j in torch.func.jacrev(one)(weights).values()], 2).double()
+    exact = ((J - J.mean(0)).norm() / J.norm()).item()
+    told = parting(model, x)["tangent variation"]
+    assert told.value == pytest.approx(exact, rel=0.5)
+    assert told.low <= exact <= told.high
+
+
+def test_outputs_that_differ_are_not_asked():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    assert "tangent variation" not in parting(model, torch.randn(20, 8))
+    assert parting(model, torch.ones(20, 8))["tangent variation"].high < 1e-6
