@@ -94,7 +94,7 @@ def _parting(subject: Subject) -> Iterator[Item]:
     if not size > 0 or float((rows - rows.mean(0)).norm()) > ALIKE * size:
         return
     try:
-        subject.require_gradients(do="allow more memory")
+        subject.require_gradients(do="pass fewer samples")
         moved = subject.tangents(STEPS)
     except Refusal as reason:
         yield Skipped(OUTPUT, q.TANGENT_VARIATION, str(reason))
