@@ -74,6 +74,11 @@ SAME: dict[tuple[str, str, str], str] = {
     ): "one rounding in eight more is allowed for: every interval it makes is still true",
     (
         "linalg/spectra.py",
+        "kept = (place.flatten() <= opposite).nonzero()[:, 0]",
+        "(place.flatten() >= opposite)",
+    ): "the other one of each pair, which has the same singular values",
+    (
+        "linalg/spectra.py",
         "rows = (order < 0).numpy().nonzero()[0]  # both rows of a block of size 2 are marked",
         "1",
     ): "LAPACK counts rows from 1: none of its pivots is 0",

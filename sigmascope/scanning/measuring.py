@@ -137,7 +137,7 @@ def operator_spectrum(kernel: Float[Tensor, "out in *taps"], grid: int) -> Spect
         folded.index_add_(dim, torch.arange(size) % grid, before)
     symbol = torch.fft.fftn(folded, dim=tuple(range(2, kernel.ndim)))
     rows, cols = kernel.shape[:2]
-    if cols == 1 and rows > 1:  # depthwise: each channel by itself
+    if cols == 1:  # depthwise: each channel by itself
         blocks, cols = symbol.flatten()[:, None, None], rows
     else:
         blocks = symbol.flatten(2).permute(2, 0, 1)

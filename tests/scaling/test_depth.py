@@ -6,7 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import Refusal
-from sigmascope.scaling import widths
+from sigmascope.scaling import depth as deep, widths
+from sigmascope.scaling.results import CHANGED
 from tests.fingerprints import differences, fingerprint
 
 DEPTHS = (2, 4, 8, 16)
@@ -221,3 +222,9 @@ def test_the_stream_is_told_from_what_is_added_in_either_order(data):
         found = widths(make(kind), data=data, depths=(2, 4), **HOW | {"seeds": 1})
         laws.append(next(w for w in found.weights if w.name == STREAM).laws["changed"])
     assert laws[0].exponent.value == pytest.approx(laws[1].exponent.value, rel=1e-4)
+
+
+def test_what_is_added_to_nothing_has_no_share():
+    zero, one = torch.zeros(4), torch.ones(4)
+    assert deep._stream([(zero, one), (one, 1.5 * one)]) == {CHANGED: 0.5}
+    assert deep._stream([(zero, one)]) == {}

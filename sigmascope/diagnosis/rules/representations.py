@@ -15,7 +15,6 @@ from sigmascope.diagnosis.rules.gradients import (
 )
 from sigmascope.diagnosis.rules.training import told_apart
 from sigmascope.diagnosis.rules.trends import (
-    ALIKE,
     MOST,
     SAME,
     Series,
@@ -27,6 +26,7 @@ from sigmascope.diagnosis.rules.trends import (
     trend,
 )
 from sigmascope.diagnosis.trainability.model import likely_to_fit, probability
+from sigmascope.survey.views.representations import ALIKE
 
 SIZE_ERROR, SIZE_WARNING = 1e8, 1e5  # of the mean square, over the whole depth
 DEAD_ERROR, DEAD_WARNING = 0.95, 0.75

@@ -9,6 +9,7 @@ import scipy
 
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Profile, Reading
+from sigmascope.survey.views.representations import ALIKE
 
 MOST = 0.5  # of the layers
 SAME = 1e-6  # of their size, by which samples differ that single precision hardly shows
@@ -18,7 +19,6 @@ OF_INPUTS = frozenset(  # what is said of a representation as something made of 
         *(q.TARGET_ALIGNMENT, q.REPRESENTATION_RANK, q.DEAD_UNITS),
     )
 )
-ALIKE = 1e-2  # variation between samples, relative to their size, that is nearly none
 
 
 @dataclass(frozen=True, slots=True)

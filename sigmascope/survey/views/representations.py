@@ -15,7 +15,7 @@ from sigmascope.survey.views.setup import BEHIND_ZEROS, filled, moving_zeros, ze
 
 RAW = (q.MATRIX_RANK, q.SOFT_RANK, q.PARTICIPATION_RATIO, q.EFFECTIVE_RANK)
 STEPS = 4  # of all weights, drawn, that are taken to see whether training can part the samples
-ALIKE = 0.01  # variation of outputs, over their size, below which that is asked
+ALIKE = 1e-2  # variation between samples, relative to their size, that is nearly none
 RISK = 0.01  # chance that its interval misses
 ROUNDINGS = 4  # of the model's own arithmetic that a row is allowed to carry
 

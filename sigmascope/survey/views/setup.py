@@ -498,9 +498,9 @@ def _task(subject: Subject) -> dict[str, Any]:
 def _later(subject: Subject, without: frozenset[str]) -> frozenset[str]:
     """Zero weights without a gradient that get one once other zeros have moved."""
     zero = zero_weights(subject.model)
-    if not zero.keys() & without:
-        return frozenset()
     first = zero.keys() - without
+    if not first or len(first) == len(zero):  # where none moves at once, none ever does
+        return frozenset()
     return moving_zeros(subject.model, subject.part.batch, zero, first, **_task(subject)) - first
 
 

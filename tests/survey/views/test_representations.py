@@ -221,3 +221,25 @@ def test_outputs_that_differ_are_not_asked():
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
     assert "tangent variation" not in parting(model, torch.randn(20, 8))
     assert parting(model, torch.ones(20, 8))["tangent variation"].high < 1e-6
+
+
+@pytest.mark.parametrize("of", [lambda w: 0.0 * w, torch.sqrt])
+def test_steps_that_change_nothing_or_have_no_size_are_told_as_such(of):
+    model = nn.Linear(3, 3)
+    nn.init.zeros_(model.bias)  # where a root has no derivative
+    run = lambda m, x: torch.ones(len(x), 3) + of(m.w.bias)
+    found = survey.profile(Net(run, w=model), torch.randn(8, 3), views=["representations"])
+    assert not found.series("tangent variation")
+    assert "tangent variation" in {s.what for s in found.skipped if s.site == "(output)"}
+
+
+def test_the_tangent_variation_is_a_share():
+    """Of steps that change no output on the mean, all of what they change; at least none."""
+    torch.manual_seed(0)
+    x = torch.cat([rows := torch.randn(20, 6), -rows])
+    model = Net(lambda m, x: 1e3 + m.w(x), w=nn.Linear(6, 3, bias=False))
+    whole = parting(model, x)["tangent variation"]
+    assert whole.value == pytest.approx(1)
+    assert whole.high <= 1
+    few = [parting(Queried(c), torch.randn(40, 8))["tangent variation"] for c in (0.0, 1e-5, 1e-4)]
+    assert all(0 <= f.low < f.value < f.high for f in few)
