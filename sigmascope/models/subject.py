@@ -23,7 +23,7 @@ from sigmascope.models.curvature.hessian import (
     curvature,
     self_check,
 )
-from sigmascope.models.jacobian.adjoints import Sweep, covers, sweep
+from sigmascope.models.jacobian.adjoints import Sweep, Sweeping, covers, sweep
 from sigmascope.models.jacobian.ntk import (
     Gaps,
     exact_shares,
@@ -356,7 +356,7 @@ T = TypeVar("T")
 Question = Callable[[Taped, Operations, slice], Any]  # of a run, and the samples it has
 SOME, FEW = 16, 8  # outputs that are differentiated, or mixtures; of very many the latter
 MANY = 2**16  # outputs of a sample from which a backward pass is dear and few must do
-PIECEWISE = frozenset(("branches", "unaccounted", "collinearity"))  # of all runs, not the first
+PIECEWISE = frozenset(("branches", "unaccounted", "collinearity", "adjoints"))  # of all runs
 
 
 @dataclass(frozen=True)
@@ -427,7 +427,7 @@ class SubjectRuns(Observed):
                 return leaking(run)
 
         whole = self._asked("leaks", alone)
-        if self._at_once < self.count:  # it was asked of some; the rest is as all samples had it
+        if whole.rows is not None and len(whole.rows) < self.count:  # of some; the rest as all had
             rows = self.scene.split(self.output)
             whole = replace(whole, rows=None if rows is None else rows.detach().cpu())
         return mixing(self.scene, whole)
@@ -509,21 +509,15 @@ class SubjectRuns(Observed):
         uncovered: Mapping[str, Sequence[Tensor]],
         *,
         grams: bool = True,
-        run: Taped | None = None,
     ) -> Sweep:
+        size = self._piece(outputs)
         return sweep(
-            self.scene,
-            outputs,
-            size=self._piece(outputs),
-            uncovered=uncovered,
-            grams=grams,
-            generator=self._generator,
-            run=run,
+            self.scene, Sweeping(outputs, uncovered, self._generator, grams=grams), size=size
         )
 
-    def _shares(self, *, run: Taped | None = None) -> Sweep:
+    def _shares(self) -> Sweep:
         """What every output takes of every layer's share of the kernel, without Gram matrices."""
-        return self._swept(self._total, {}, grams=False, run=run)
+        return self._swept(self._total, {}, grams=False)
 
     def _piece(self, outputs: int | Sequence[int]) -> int:
         size = self.scene.fitting(entries=self._entries, columns=self._columns(outputs))
@@ -549,11 +543,6 @@ class SubjectRuns(Observed):
     def _columns(self, outputs: int | Sequence[int]) -> int:
         wanted = outputs if isinstance(outputs, int) else len(outputs)
         return min(wanted, self._total)
-
-    @property
-    def _fits(self) -> bool:
-        """Whether adjoints of all samples are held at once."""
-        return self._piece(self._differentiated) >= self.count
 
     def _held_at_once(self, outputs: int | Sequence[int]) -> bool:
         """Whether adjoints of all samples are few enough to be held to save a run."""
@@ -583,11 +572,23 @@ class SubjectRuns(Observed):
         self._answers.update(dict.fromkeys((question, *questions)))
         # whatever fails here fails again, with its words, where it is asked by itself
         try:
-            for piece, part in self.pieces:
+            for piece, part in self._cut(self._together(question)):
                 if part.start == 0 or questions.keys() & PIECEWISE:
                     self._run(piece, part, questions)
         except Exception:  # noqa: BLE001 (of some pieces nothing is known: each is asked again)
             self._answers.update(dict.fromkeys(questions))
+
+    def _together(self, question: str) -> int:
+        """How many samples a common run takes at once.
+
+        As many as fit on a tape, and for adjoints as few as a sweep of its own would take: these
+        are then had of the same runs. Where that would be one by one, nothing shows whether samples
+        mix.
+        """
+        if question != "adjoints" or self._held_at_once(self._differentiated):
+            return self._at_once
+        size = self._piece(self._differentiated)
+        return self._at_once if size < 2 else size
 
     def _run(self, piece: Scene, part: slice, questions: dict[str, Question]) -> None:
         """Ask one run; what fails is asked no more."""
@@ -608,6 +609,7 @@ class SubjectRuns(Observed):
         trained = lambda: [p for p in self.model.parameters() if p.requires_grad]
         counts: list[int] = []
         sums: list[list[Sum]] = []  # of the runs of other samples so far
+        sweeps: list[Sweeping] = []  # one, of all runs
 
         def branches_on(run: Taped, operations: Operations, _: slice) -> tuple[Branch, ...]:
             seen, whole = operations.sums, self._trace.operations
@@ -624,13 +626,19 @@ class SubjectRuns(Observed):
             sums.append([replace(s, nodes=(None, None), node=None) for s in seen])
             return branches_of(self.model, sized, run.calls)
 
-        def adjoints_on(run: Taped, *_: Any) -> Sweep:
-            unknown = self._answers["unaccounted"]
+        def adjoints_on(run: Taped, _: Operations, part: slice) -> Sweep:
+            unknown, whole = self._answers["unaccounted"], self._answers["leaks"]
             assert unknown is not None
+            if whole is None or whole.leaks:
+                raise Refusal("Adjoints are of samples that do not mix, got some that do.")
             rest = leftovers(self.model, unknown, self._uncovered)
-            if rest and not self._fits:
+            if rest and run.scene.count > self._piece(self._differentiated):
                 raise Refusal("Draws are made by piece, got a run of all: they would be others.")
-            return self._swept(self._differentiated, rest, run=run)
+            if part.start == 0:
+                sweeps.append(Sweeping(self._differentiated, rest, self._generator))
+            elif rest != sweeps[0].uncovered:
+                raise Refusal("Parameters that no formula covers must be known at first.")
+            return sweeps[0].add(run, keep=True)
 
         structure: dict[str, Question] = {
             "branches": branches_on,
@@ -650,12 +658,13 @@ class SubjectRuns(Observed):
         if first == "adjoints":
             # where nothing is drawn, all outputs say or some that were named, and few numbers are
             # held, those of all samples are worth it
-            wanted = self._differentiated
+            wanted, size = self._differentiated, self._together(first)
             named = self._columns(wanted) == self._total or not isinstance(wanted, int)
-            if self._fits or (named and self._held_at_once(wanted)):
+            if size <= self._piece(wanted) or (named and self._held_at_once(wanted)):
                 asked["adjoints"] = adjoints_on
         if first == "ntk_trace" and self._held_at_once(self._total):
-            asked["ntk_trace"] = lambda run, *_: self._shares(run=run)
+            shares = Sweeping(self._total, {}, self._generator, grams=False)
+            asked["ntk_trace"] = lambda run, *_: shares.add(run, keep=True)
         return asked
 
     @cached_property
@@ -682,9 +691,12 @@ class SubjectRuns(Observed):
     @property
     def pieces(self) -> Iterator[tuple[Scene, slice]]:
         """The samples, as many at a time as fit on a tape."""
-        if self._at_once >= self.count:
+        return self._cut(self._at_once)
+
+    def _cut(self, size: int) -> Iterator[tuple[Scene, slice]]:
+        if size >= self.count:
             return iter([(self.scene, slice(0, self.count))])
-        return self.scene.pieces(self._at_once)
+        return self.scene.pieces(size)
 
     @property
     def part(self) -> Scene:

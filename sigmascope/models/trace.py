@@ -194,7 +194,10 @@ def faithful(model: nn.Module, ending: Tail | None) -> Tail:
         again.append(ending(ending.start))
     if not all(
         one.shape == ending.output.shape
-        and torch.allclose(one, ending.output, rtol=1e-3, equal_nan=True)
+        and (  # the former, as it mostly is, takes a tenth of the time
+            torch.equal(one, ending.output)
+            or torch.allclose(one, ending.output, rtol=1e-3, equal_nan=True)
+        )
         for one in again
     ):
         raise Refusal(

@@ -32,6 +32,7 @@ COVERED = (nn.Linear, nn.Embedding, _ConvNd, *NORMALISERS)
 BLOCK = 256  # numbers whose squares are added up in the narrow format
 ENTRIES = 2**21  # of a weight that are copied to float64 at once
 ROWS = 64  # of what a layer reads by which it is told whether it is linear
+CANCELLED = 1e-2  # of what products add up to in size, from which a sum of them is left
 NARROW = 1e-24  # squares above this, and below its inverse, lost nothing there
 PerSample = Float[Tensor, "n k"]
 
@@ -113,9 +114,14 @@ def _contracted(a: Float[Tensor, "n p i"], d: Float[Tensor, "n k p o"]) -> PerSa
     """`‖Σ_p d_p a_pᵀ‖²`, by whichever of the two ways is cheaper."""
     positions, inputs, outputs = a.shape[1], a.shape[2], d.shape[3]
     if positions * (inputs + outputs) < inputs * outputs:
-        gram = a.double() @ a.double().mT  # [n, p, p]
-        by_output = (dk.double() for dk in d.unbind(1))
-        return torch.stack([(gram * (dk @ dk.mT)).sum((1, 2)) for dk in by_output], dim=1)
+        # in the format of both, unless positions cancel so far that it shows
+        for kind in (torch.promote_types(d.dtype, torch.float32), torch.float64):
+            read, moved = a.to(kind), d.to(kind)
+            parts = ((read @ read.mT)[:, None] * (moved @ moved.mT)).double().flatten(2)
+            total, most = parts.sum(2), parts.abs().sum(2)
+            if bool((total >= CANCELLED * most).all()):
+                break
+        return total
     stacked = d.transpose(2, 3).flatten(1, 2) @ a  # [n, k * o, i]
     return _square_sum(stacked.unflatten(1, (d.shape[1], outputs)))
 
@@ -506,34 +512,14 @@ class Sweep:
         return not self.mixed and len(self.outputs) == self.total
 
 
-def sweep(
-    scene: Scene,
-    outputs: int | Sequence[int],
-    *,
-    size: int,
-    uncovered: Mapping[str, Sequence[Tensor]] = MappingProxyType({}),
-    grams: bool = True,
-    generator: torch.Generator,
-    run: Taped | None = None,
-) -> Sweep:
+def sweep(scene: Scene, sweeping: "Sweeping", *, size: int) -> Sweep:
     """One forward and one backward pass per output, over the batch in pieces that fit in memory.
-
-    With `uncovered` parameters, 16 backward passes more, to those alone, unless mixtures of the
-    outputs are differentiated anyway.
 
     Args:
         scene: All samples.
-        outputs: How many outputs to differentiate, or which.
+        sweeping: What is asked.
         size: How many samples to take at once.
-        uncovered: Parameters whose share of the tangent kernel is to be sketched, by their module.
-        grams: Whether to keep `J Jᵀ` of every layer; without, only shares of the kernel.
-        generator: Draws the mixtures of outputs.
-        run: Of all samples, with a tape that is kept, in the place of the forward passes.
     """
-    sweeping = Sweeping(outputs, uncovered, grams, generator)
-    if run is not None:
-        sweeping.add(run, keep=True)
-        return sweeping.whole()
     for piece, _ in scene.pieces(size):
         with piece.on_tape() as run:
             sweeping.add(run)
@@ -542,17 +528,26 @@ def sweep(
 
 
 class Sweeping:
-    """A sweep in the making; each run adds its samples."""
+    """A sweep in the making; each run adds its samples.
+
+    Args:
+        outputs: How many outputs to differentiate, or which.
+        uncovered: Parameters whose share of the tangent kernel is to be sketched, by their module;
+            16 backward passes more, to those alone, unless mixtures are differentiated anyway.
+        generator: Draws the mixtures of outputs.
+        grams: Whether to keep `J Jᵀ` of every layer; without, only shares of the kernel.
+    """
 
     def __init__(
         self,
         outputs: int | Sequence[int],
         uncovered: Mapping[str, Sequence[Tensor]],
-        grams: bool,
         generator: torch.Generator,
+        *,
+        grams: bool = True,
     ) -> None:
+        self.uncovered = uncovered
         self._outputs, self._grams, self._generator = outputs, grams, generator
-        self._uncovered = uncovered
         self._owned = [p for group in uncovered.values() for p in group]
         self._sums: dict[str, SiteSums] = {}
         self._silent: dict[str, str] = {}
@@ -560,8 +555,8 @@ class Sweeping:
         self._seeds: Seeds | None = None
         self._total, self._rounding = 0, 0.0
 
-    def add(self, run: Taped, *, keep: bool = False) -> None:
-        """Differentiate one run; its tape goes unless it is kept."""
+    def add(self, run: Taped, *, keep: bool = False) -> Sweep:
+        """Differentiate one run, whose tape goes unless it is kept; what is known with it."""
         flat = run.flat
         self._total, self._rounding = flat.shape[1], torch.finfo(flat.dtype).eps
         seeds = self._seeds or seeds_for(self._total, self._outputs, self._generator)
@@ -583,9 +578,10 @@ class Sweeping:
         if extra:
             draws = Seeds(None, DRAWS, self._generator)
             sizes = _passes(flat, [], self._owned, draws, stacked=False, last=not keep)[1]
-        parts = sizes.split([len(group) for group in self._uncovered.values()])
+        parts = sizes.split([len(group) for group in self.uncovered.values()])
         for sketch, part in zip(self._sketches.values(), parts, strict=True):
             sketch.append(part.sum(0))
+        return self.whole()
 
     def whole(self) -> Sweep:
         """All samples together."""

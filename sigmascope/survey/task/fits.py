@@ -314,10 +314,11 @@ def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
         return False
     base = output.detach()
     noise = torch.randn(base.shape, generator=torch.Generator().manual_seed(0)).to(base)
-    free = torch.ones_like(base)
+    ways = [-slope, noise]
     if base.ndim == 2 and base.shape[1] > 1:
-        free = ((base < 0) | (base > 1)).any(0).to(base).expand_as(base)
-    for way in (-slope, noise, -slope * free, noise * free):
+        free = ((base < 0) | (base > 1)).any(0).to(base)
+        ways += [way * free for way in ways if bool(free.any()) and not bool(free.all())]
+    for way in ways:
         size = float(way.double().square().mean().sqrt())
         if not size > 0 or not math.isfinite(size):
             continue
@@ -512,6 +513,8 @@ def omitted_classes(
         if moved.shape != ids.shape:
             return ()
         heard |= moved
+        if bool(heard.all()):
+            return ()
     if not bool(heard.any()):
         return ()
     scores = output.shape[labels.dim]

@@ -58,7 +58,7 @@ def gradient_items(subject: Subject) -> Iterator[Item]:
 
 
 SHARES = 2**14  # numbers of which a share is known to 0.004 by chance
-LEAST = 4  # samples: normalisers need more than one
+LEAST = 2  # samples: normalisers need more than one
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,42 @@ def test_pieces_and_the_whole_give_the_same(monkeypatch):
         torch.testing.assert_close(split.adjoints[site].share_sq, adjoint.share_sq)
 
 
+@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("name", ["mlp", "conv", "custom", "tokens"])
+def test_pieces_are_run_once_for_all_that_is_asked_of_them(monkeypatch, name, size):
+    """Adjoints of their own, of the same pieces and draws, are the same to the last bit."""
+    model, batch = build(name)
+    monkeypatch.setattr("sigmascope.models.tape.Scene.fitting", lambda *_, **__: size)
+    monkeypatch.setattr("sigmascope.models.subject.SMALL", 0)
+    asked = lambda: Subject(model, batch, outputs=2, generator=torch.Generator().manual_seed(3))
+    alone, common, runs = asked(), asked(), []
+    assert not alone.mixing
+    found = alone._swept(2, alone.leftovers)
+    with torch.no_grad():
+        _ = common.output
+    handle = model.register_forward_pre_hook(lambda *_: runs.append(torch.is_grad_enabled()))
+    swept = common.adjoints
+    handle.remove()
+    assert runs.count(True) == -(-len(batch) // min(size, len(batch)))
+    for site, adjoint in found.adjoints.items():
+        assert torch.equal(swept.adjoints[site].gram, adjoint.gram)
+        assert torch.equal(swept.adjoints[site].share_sq, adjoint.share_sq)
+    for of, sketch in found.sketches.items():
+        assert torch.equal(swept.sketches[of], sketch)
+
+
+@pytest.mark.parametrize("cancel", [0.0, 0.5, 0.999, 1 - 1e-5])
+def test_positions_that_cancel_cost_no_accuracy(cancel):
+    """Of the sum of products over positions, of which little may be left."""
+    g = torch.Generator().manual_seed(0)
+    read, moved = torch.randn(2, 6, 40, generator=g), torch.randn(2, 3, 6, 40, generator=g)
+    read[:, 1::2], moved[:, :, 1::2] = read[:, ::2], -cancel * moved[:, :, ::2]
+    layer = nn.Linear(40, 40, bias=False)
+    wanted = torch.einsum("npi,nkpo->nkoi", read.double(), moved.double()).square().sum((2, 3))
+    found = adjoints.share(layer, read, moved)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
+
+
 @pytest.mark.parametrize("outputs", [None, 2, [2, 0]])
 @pytest.mark.parametrize("name", ["mlp", "conv", "custom", "tokens"])
 def test_layers_that_are_too_many_for_the_memory_take_turns(monkeypatch, name, outputs):
@@ -85,7 +121,7 @@ def test_the_tape_of_a_run_goes_with_it_unless_others_need_it(act, outputs):
     model = nn.Sequential(nn.Conv1d(2, 3, 3), act(), nn.Flatten(), nn.Linear(12, 3))
     subject = Subject(model, torch.randn(4, 2, 6))
     assert bool(subject.leftovers) is (act is nn.PReLU)
-    how = (outputs, subject.leftovers, True, torch.Generator())
+    how = (outputs, subject.leftovers, torch.Generator())
     with subject.scene.on_tape() as run:
         wanted, written = run.flat.sum(), [c.output for c in run.calls]
         adjoints.Sweeping(*how).add(run, keep=True)
