@@ -1053,6 +1053,8 @@ def mark_of(x: Tensor) -> tuple[torch.Size, float]:
     first = x.detach()
     for dim in range(x.ndim):  # nothing large is copied
         first = first.narrow(dim, 0, min(x.shape[dim], FIRST if x.ndim == 1 else FEW_OF_EACH))
+    if first.is_complex():
+        first = torch.view_as_real(first.resolve_conj())
     first = first.reshape(-1).double().cpu()
     places = torch.arange(1.0, len(first) + 1, dtype=torch.float64, device="cpu")
     return x.shape, float(first @ places)

@@ -412,6 +412,9 @@ def test_a_batch_is_known_again_by_its_first_numbers_in_their_order():
         assert replay.mark_of(x) == mark
     ids = torch.tensor([[3, 1, 2], [5, 4, 0]])
     assert replay.mark_of(ids) != replay.mark_of(ids.flip(1))
+    waves = torch.fft.fft(x)
+    marks = {replay.mark_of(t) for t in (waves, waves.conj(), -waves, waves.real + 0j)}
+    assert len(marks) == 4  # what is imaginary counts, and nothing warns of it
     shape, value = replay.mark_of(torch.eye(4).to_sparse())
     assert shape == (4, 4)
     assert value != value
