@@ -250,7 +250,9 @@ DEAD_UNITS: Final = Quantity(
     "dead units",
     ("representations", "watch"),
     "share of the columns that are zero in every row (channels where there are "
-    "positions); not at the first layer, nor at the output",
+    "positions) of every call of the layer; not at the first layer, nor at the output; `form` is "
+    '"behind zeros" where fewer are once weights that start at zero have moved, "with a slope" '
+    "where zeros have a derivative by weights, as spikes with one that is made up",
     most=1,
     column="dead units",
     healthy="below 0.75 (docs/findings.md)",
@@ -505,7 +507,7 @@ AFFINE_NETWORK: Final = Quantity(
 SILENT_SAMPLES: Final = Quantity(
     "silent samples",
     ("setup",),
-    "share of the samples that reach a layer as zeros",
+    "share of the samples that reach a layer as zeros, in every call of it",
     most=1,
     healthy="below 0.25",
 )

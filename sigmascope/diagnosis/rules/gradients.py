@@ -8,7 +8,7 @@ from sigmascope.core.records import Finding, Kind, Profile, Reading, Severity, r
 from sigmascope.diagnosis.rules.training import STUCK, RunsTold
 from sigmascope.diagnosis.rules.trends import can_part, over_depth
 from sigmascope.diagnosis.trainability.model import likely_to_fit
-from sigmascope.survey.views.setup import BEHIND_ZEROS
+from sigmascope.survey.views.zeros import BEHIND_ZEROS
 
 ZERO = q.GRADIENT_OF_A_ZERO_WEIGHT
 JACOT_NTK = "Jacot, Gabriel & Hongler 2018, Sec. 4"

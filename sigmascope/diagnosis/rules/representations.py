@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Finding, Kind, Profile, Reading, Severity, rule
 from sigmascope.diagnosis.rules.gradients import (
-    BEHIND_ZEROS,
     EXPLODING_ADJOINTS,
     NO_GRADIENT,
     NO_TANGENTS,
@@ -522,7 +521,7 @@ SILENT_SAMPLES = Kind(
 @rule("setup", SILENT_SAMPLES)
 def silent_samples(profile: Profile) -> Iterator[Finding]:
     """Samples of which a layer passes nothing on: all of its units are off."""
-    starting = {r.site for r in profile.series(q.DEAD_UNITS, form=BEHIND_ZEROS)}
+    starting = {r.site for r in profile.series(q.DEAD_UNITS) if r.form}  # zeros that learn
     found = [
         r
         for r in over_depth(profile, q.SILENT_SAMPLES).readings[1:]
@@ -566,7 +565,7 @@ def dead_units(profile: Profile) -> Iterator[Finding]:
     found = [
         r
         for r in over_depth(profile, q.DEAD_UNITS).readings
-        if r.estimate.value >= DEAD_WARNING and r.form != BEHIND_ZEROS
+        if r.estimate.value >= DEAD_WARNING and not r.form  # those of a form learn
     ]
     if found:
         worst = max(found, key=lambda r: r.estimate.value)

@@ -22,7 +22,7 @@ from sigmascope.diagnosis.rules.theorems import UNALIGNED_LAYERS
 from sigmascope.diagnosis.rules.training import UNFROZEN, RunsTold, trains
 from sigmascope.diagnosis.rules.trends import MOST, over_depth
 from sigmascope.diagnosis.trainability.model import EVEN, probability
-from sigmascope.survey.views.setup import BEHIND_ZEROS
+from sigmascope.survey.views.zeros import BEHIND_ZEROS
 
 SOME = 0.2  # of the layers, that must follow another without an activation
 LARGE_GAIN, SMALL_GAIN = 4.0, 0.02  # of most layers; He has 1.4, PyTorch's default 0.6

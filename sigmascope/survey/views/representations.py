@@ -1,7 +1,7 @@
 """Readings of the representations: ranks, participation, size, dead units."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from scipy.special import stdtrit
 
@@ -11,7 +11,13 @@ from sigmascope.core.records import Estimate, Item, Reading, SiteSpectrum, Skipp
 from sigmascope.linalg import dense, frobenius_norm, measure
 from sigmascope.models import OUTPUT, Subject
 from sigmascope.survey.views.base import ProfileView
-from sigmascope.survey.views.setup import BEHIND_ZEROS, filled, moving_zeros, zero_weights
+from sigmascope.survey.views.zeros import (
+    BEHIND_ZEROS,
+    TEACHABLE,
+    dead_units,
+    revived,
+    teachable,
+)
 
 RAW = (q.MATRIX_RANK, q.SOFT_RANK, q.PARTICIPATION_RATIO, q.EFFECTIVE_RANK)
 STEPS = 4  # of all weights, drawn, that are taken to see whether training can part the samples
@@ -29,9 +35,9 @@ def representation_items(subject: Subject) -> Iterator[Item]:
         if call.site in subject.unfed:
             yield Reading(call.site, q.INPUTS_READ, Estimate.exactly(0.0), view)
     first = next((c.site for c in subject.calls), "")
-    dead = _dead_units(subject)
+    dead = dead_units(subject)
     dead = {site: share for site, share in dead.items() if site not in (first, OUTPUT)}
-    freed = _freed(subject, dead)
+    freed, learn = revived(subject, dead), teachable(subject, dead)
     for site, both in subject.activations.items():
         for form, rows in both.forms().items():
             if not dense.is_finite(rows):
@@ -71,7 +77,7 @@ def representation_items(subject: Subject) -> Iterator[Item]:
                 else:
                     yield Reading(site, quantity, measures.numbers[name], view, form)
         if site in dead:
-            form = BEHIND_ZEROS if site in freed else ""
+            form = BEHIND_ZEROS if site in freed else TEACHABLE if site in learn else ""
             yield Reading(site, q.DEAD_UNITS, Estimate.exactly(dead[site]), view, form)
         if both.samples is None:
             shape = "" if both.channels is None else f" {tuple(both.channels.shape)}"
@@ -110,28 +116,6 @@ def _parting(subject: Subject) -> Iterator[Item]:
     how = f"autograd, {STEPS} random steps"
     found = Estimate(mean, max(mean - reach, 0.0), min(mean + reach, 1.0), how, RISK)
     yield Reading(OUTPUT, q.TANGENT_VARIATION, found, "representations")
-
-
-def _dead_units(subject: Subject) -> dict[str, float]:
-    """Share of the units at each site that are zero on every sample."""
-    units = {s: b.samples if b.channels is None else b.channels
-             for s, b in subject.activations.items()}  # fmt: skip
-    return {s: float((u == 0).all(0).double().mean()) for s, u in units.items() if u is not None}
-
-
-def _freed(subject: Subject, dead: Mapping[str, float]) -> set[str]:
-    """Sites with fewer dead units once weights that start at zero, and move, have moved.
-
-    Cost: a few forward and backward passes, where units are dead and a weight is zero.
-    """
-    zero = zero_weights(subject.model)
-    if not zero or not any(dead.values()):
-        return set()
-    batch, first = subject.part.batch, subject.scene.batch_dim
-    moved = moving_zeros(subject.model, batch, zero)  # by a sum of outputs
-    with filled([zero[name] for name in moved]):
-        now = _dead_units(Subject(subject.model, batch, outputs=1, batch_dim=first))
-    return {site for site, share in dead.items() if now.get(site, share) < share}
 
 
 VIEW = ProfileView("representations", representation_items, differentiates=False)

@@ -1,8 +1,7 @@
 """Readings of what training will meet: the model as it stands before the first step."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from sigmascope.linalg import dense
 from sigmascope.models import OUTPUT, Subject
 from sigmascope.models.gradients import Dropped, reduced_gradients
 from sigmascope.models.layers import Call, module_name
-from sigmascope.models.samples import Batch, chosen, tensors
+from sigmascope.models.samples import chosen, tensors
 from sigmascope.models.sequences import (
     FEWEST,
     copied,
@@ -27,7 +26,7 @@ from sigmascope.models.sequences import (
     ordered,
     step_gradients,
 )
-from sigmascope.models.state import ALONE, is_untouched, uses_batch_statistics
+from sigmascope.models.state import is_untouched, uses_batch_statistics
 from sigmascope.models.structure.inputs import (
     EVERY,
     differs,
@@ -46,6 +45,13 @@ from sigmascope.survey.views.gradients import (
     polyak_items,
 )
 from sigmascope.survey.views.task import target_rows, task_items
+from sigmascope.survey.views.zeros import (
+    BEHIND_ZEROS,
+    filled,
+    moving_zeros,
+    silent_samples,
+    zero_weights,
+)
 
 # ------------------------------------------------------------------------------
 # Readings of sequence models: what targets are copies of, later inputs, padding.
@@ -289,8 +295,6 @@ def _random(subject: Subject) -> Iterator[Item]:
 
 
 ROUNDING = 1e-5  # share of their size by which rows must differ for a gain to mean something
-BEHIND_ZEROS = "behind zeros"  # of what a weight that starts at zero, and moves, holds at zero
-NUDGE = 0.02  # standard deviation of what takes the place of zeros
 ASKED = 16  # samples of which it is asked what a model reads of them
 ALIKE = 1e-6  # two units whose rows agree to this share of their size are one
 
@@ -397,9 +401,9 @@ def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
             continue
         if (distinct := _distinct(units)) is not None:
             yield Reading(site, q.DISTINCT_UNITS, Estimate.exactly(distinct), NAME)
-        silent = 0.0 if both.samples is None else (both.samples == 0).all(1).double().mean().item()
-        if silent:
-            yield Reading(site, q.SILENT_SAMPLES, Estimate.exactly(silent), NAME)
+    for site, share in subject.once(silent_samples).items():
+        if share and site not in (first, OUTPUT):
+            yield Reading(site, q.SILENT_SAMPLES, Estimate.exactly(share), NAME)
 
 
 def _linear(subject: Subject) -> Iterator[Item]:
@@ -502,63 +506,6 @@ def _later(subject: Subject, without: frozenset[str]) -> frozenset[str]:
     if not first or len(first) == len(zero):  # where none moves at once, none ever does
         return frozenset()
     return moving_zeros(subject.model, subject.part.batch, zero, first, **_task(subject)) - first
-
-
-def moving_zeros(
-    model: nn.Module,
-    batch: Batch,
-    zero: Mapping[str, nn.Parameter],
-    first: Collection[str] = (),
-    **task: Any,
-) -> frozenset[str]:
-    """Which weights that start at zero move, at once or when those before them have moved.
-
-    As a diffusion transformer begins: a last layer of zeros holds the gradient of the zeros in its
-    blocks at zero for one step. The rest keep one another there for ever.
-
-    Args:
-        model: The model.
-        batch: Of samples.
-        zero: Its weights that are zero.
-        first: Those that are known to move at once.
-        task: Targets and loss; a sum of the outputs if not given.
-
-    Cost: one forward and backward pass for each round, of which there are as many as zeros stand
-    behind one another, and one.
-    """
-    found = frozenset(first)
-    while left := zero.keys() - found:
-        moves = lambda name, gradient, left=left: name in left and bool(gradient.any())
-        with filled([zero[name] for name in found]):
-            moved = reduced_gradients(model, batch, moves, **task, fused=True)
-        new = {name for name, is_moved in moved.items() if is_moved}
-        if not new:
-            break
-        found |= new
-    return found
-
-
-def zero_weights(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Weights to be trained that are zero, as the last scale of a residual branch may start."""
-    named = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    return {n: p for n, p in named.items() if not bool(p.any()) and not n.endswith("bias")}
-
-
-@contextmanager
-def filled(parameters: list[nn.Parameter]) -> Iterator[None]:
-    """Small random numbers in the place of what parameters hold, inside of the block.
-
-    Where their numbers lie is exchanged, and not the parameters: an LSTM holds a list of its own of
-    these, which `functional_call` does not see.
-    """
-    g = torch.Generator().manual_seed(0)
-    with ALONE, ExitStack() as undo:  # not while another thread holds the model still
-        for p in parameters:
-            values = torch.randn(p.shape, generator=g).mul_(NUDGE).to(p.detach())
-            undo.callback(setattr, p, "data", p.data)
-            p.data = values
-            del values
-        yield
 
 
 def _centred(rows: Tensor) -> Tensor:
