@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float
 from torch import Tensor
 
 from sigmascope.core.records import Assumption, Estimate, Sense
@@ -167,27 +167,27 @@ class Regularity(OfModels):
     @classmethod
     def facts(cls, subject: Subject) -> Iterator["Regularity"]:
         for (site, form), found in subject.spectra.items():
-            rows = subject.activations[site].samples
-            if form == "samples" and found.mean_square > 0 and rows is not None:
-                yield cls(site, _regularity(rows.double()), _deviation(rows))
+            read = subject.activations[site].samples
+            if form != "samples" or found.mean_square <= 0 or read is None:
+                continue
+            rows = read.double()
+            mean_sq = Estimate.sum_of_squares(rows) / rows.numel()
+            low, high = rows.aminmax()
+            H = rows / torch.maximum(-low, high)  # whose squares neither overflow nor vanish
+            B = (H @ H.mT) @ H if len(H) < H.shape[1] else H @ (H.mT @ H)  # H M [n, d]
+            squares = torch.linalg.vecdot(B, H, dim=0)  # the diagonal of M²
+            # times M: unit diagonal on average
+            unit = H.shape[1] / torch.linalg.vector_norm(H) ** 2
+            value = float(unit * squares.square().sum() / torch.linalg.vector_norm(B) ** 2)
+            # a diagonal entry of M² is at least 1 / d of what was added up to it
+            regular = Estimate.rounded(value, ulps=8.0 * sum(H.shape) * H.shape[1]) * mean_sq
+            yield cls(site, regular, _deviation(read))
 
 
 def _deviation(rows: Float[Tensor, "n d"]) -> float:
     """Largest `|mean square of a feature - 1|`, with its rounding."""
     size = rows.double().square().mean(0)
     return float((size - 1).abs().amax() + (len(rows) + 2) * 2.0**-52 * size.amax())
-
-
-def _regularity(rows: Float64[Tensor, "n d"]) -> Estimate:
-    mean_sq = Estimate.sum_of_squares(rows) / rows.numel()
-    low, high = rows.aminmax()
-    H = rows / torch.maximum(-low, high)  # whose squares neither overflow nor vanish
-    B = (H @ H.mT) @ H if len(H) < H.shape[1] else H @ (H.mT @ H)  # H M [n, d]
-    squares = torch.linalg.vecdot(B, H, dim=0)  # the diagonal of M²
-    unit = H.shape[1] / torch.linalg.vector_norm(H) ** 2  # times M: unit diagonal on average
-    value = float(unit * squares.square().sum() / torch.linalg.vector_norm(B) ** 2)
-    # a diagonal entry of M² is at least 1 / d of what was added up to it
-    return Estimate.rounded(value, ulps=8.0 * sum(H.shape) * H.shape[1]) * mean_sq
 
 
 @final

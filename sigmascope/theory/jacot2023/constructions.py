@@ -320,8 +320,14 @@ def _axis(X: Tensor) -> Tensor | None:
 
 def _by_rays(X: Tensor, generator: torch.Generator) -> Tensor | None:
     """`I = Σ c_j o_j o_jᵀ` with directions of the dual cone, by non-negative least squares."""
-    k = X.shape[1]
-    rays = _edges(X)
+    n, k = X.shape
+    # its extreme rays are normal to `k - 1` points, and on the right side of all
+    rays = X[:1].sign() if k == 1 else X.new_zeros(0, k)
+    if k > 1 and math.comb(n, k - 1) <= EDGES:
+        normals = (torch.linalg.svd(X[list(i)])[2][-1] for i in combinations(range(n), k - 1))
+        sides = (ray for normal in normals for ray in (normal, -normal))
+        found = [ray for ray in sides if float((X @ ray).min()) > -1e-10]
+        rays = torch.stack(found) if found else rays
     if len(rays):
         mixes = torch.rand(DRAWN, len(rays), generator=generator, dtype=X.dtype)
         mixes = mixes * (torch.rand(mixes.shape, generator=generator) < 3 / len(rays))
@@ -338,22 +344,6 @@ def _by_rays(X: Tensor, generator: torch.Generator) -> Tensor | None:
     chosen = weights > 0
     found = weights[chosen].sqrt()[:, None] * rays[chosen]
     return found if float((X @ found.mT).min()) > -NEAR else None
-
-
-def _edges(X: Tensor) -> Tensor:
-    """Extreme rays of the dual cone: normal to `k - 1` points, and on the right side of all."""
-    n, k = X.shape
-    if k == 1:
-        return X[:1].sign()
-    if math.comb(n, k - 1) > EDGES:
-        return X.new_zeros(0, k)
-    found = []
-    for chosen in combinations(range(n), k - 1):
-        normal = torch.linalg.svd(X[list(chosen)])[2][-1]
-        for ray in (normal, -normal):
-            if float((X @ ray).min()) > -1e-10:
-                found.append(ray)
-    return torch.stack(found) if found else X.new_zeros(0, k)
 
 
 # ------------------------------------------------------------------------------

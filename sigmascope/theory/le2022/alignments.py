@@ -58,7 +58,21 @@ class LinearTail:
         (end,) = _above(ends[0])
         assert end.frame is not None
         last = end.frame.slabs(parameters[end.tensor], "rows").double().cpu()
-        path, skipped = _path(families, ends[0])
+        # The units between layers, from the last ones backwards, each with those before them. It
+        # ends where the path is no longer linear, and at an identity skip: there nothing is
+        # conserved between a layer and the next, only between all that share the stream.
+        path: list[Step] = []
+        skipped = ""
+        family: Symmetry | None = ends[0]
+        while family is not None:
+            names = {p.tensor for p in _below(family)}
+            if names & {p.tensor for p in _above(family)}:
+                skipped = " + ".join(p.tensor for p in _below(family))
+                break
+            reading = (f for f in families if {p.tensor for p in _above(f)} & names)
+            below = next((f for f in reading if f is not family and not _inside(f, names)), None)
+            path.append((family, below))
+            family = below
         layers = [_layer(families, f, below, parameters) for f, below in path]
         biased = any(p.side == "entries" for f, _ in path for p in f.parts)
         return cls(tuple(reversed(layers)), last, biased, skipped)
@@ -73,25 +87,6 @@ def _below(family: Symmetry) -> list[Part]:
 
 
 Step = tuple[Symmetry, Symmetry | None]
-
-
-def _path(families: Sequence[Symmetry], top: Symmetry) -> tuple[list[Step], str]:
-    """The units between layers, from the last ones backwards, each with those before them.
-
-    It ends where the path is no longer linear, and at an identity skip: there nothing is conserved
-    between a layer and the next, only between all that share the stream.
-    """
-    path: list[Step] = []
-    family: Symmetry | None = top
-    while family is not None:
-        names = {p.tensor for p in _below(family)}
-        if names & {p.tensor for p in _above(family)}:
-            return path, " + ".join(p.tensor for p in _below(family))
-        reading = (f for f in families if {p.tensor for p in _above(f)} & names)
-        below = next((f for f in reading if f is not family and not _inside(f, names)), None)
-        path.append((family, below))
-        family = below
-    return path, ""
 
 
 def _layer(

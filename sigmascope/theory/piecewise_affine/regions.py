@@ -495,7 +495,13 @@ def require_tiling(plane: Plane, regions: list[Polygon]) -> None:
     draw = torch.Generator().manual_seed(1)
     points = 2 * torch.rand(POINTS, 2, generator=draw, dtype=torch.float64) - 1
     for point in points:
-        depths = np.array([_depth(p, point.numpy()) for p in regions])
+        # how far the point is inside each convex polygon; negative outside
+        inside: list[float] = []
+        for p in regions:
+            d, r = np.roll(p.corners, -1, 0) - p.corners, point.numpy() - p.corners
+            turns = d[:, 0] * r[:, 1] - d[:, 1] * r[:, 0]
+            inside.append(float((turns / np.maximum(np.hypot(*d.T), 1e-300)).min()))
+        depths = np.array(inside)
         if (depths > EDGE).sum() > 1 or not (depths > -EDGE).any():
             raise disagreement(f"{int((depths > EDGE).sum())} polygons at one point")
         if depths.max() > EDGE:
@@ -508,20 +514,11 @@ def require_tiling(plane: Plane, regions: list[Polygon]) -> None:
     middles = np.stack([p.corners.mean(0) for p in regions])
     near = [m + INSIDE * (p.corners - m) for m, p in zip(middles, regions, strict=True)]
     ends = np.cumsum([len(n) for n in near])
-    inside = plane.outputs(torch.from_numpy(np.concatenate(near))).numpy()
-    means = np.stack([part.mean(0) for part in np.split(inside, ends[:-1])])
+    written = plane.outputs(torch.from_numpy(np.concatenate(near))).numpy()
+    means = np.stack([part.mean(0) for part in np.split(written, ends[:-1])])
     off = np.abs(means - plane.outputs(torch.from_numpy(middles)).numpy()).max(1)
     if not off.max() <= plane.noise:
         raise disagreement(f"{int((off > plane.noise).sum())} polygons on which it bends")
-
-
-def _depth(p: Polygon, point: np.ndarray) -> float:
-    """How far a point is inside a convex polygon; negative outside."""
-    d = np.roll(p.corners, -1, 0) - p.corners
-    r = point - p.corners
-    return float(
-        ((d[:, 0] * r[:, 1] - d[:, 1] * r[:, 0]) / np.maximum(np.hypot(*d.T), 1e-300)).min()
-    )
 
 
 # ------------------------------------------------------------------------------

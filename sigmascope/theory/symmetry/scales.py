@@ -124,10 +124,17 @@ def edges(
     """
     columns = frame.counts[1]
     start = int(view.storage_offset()) - offset
-    found = [_along(view.shape[a], view.stride(a), start, columns) for a in (0, 1)]
+    row, column = divmod(start, columns)
+    found: list[tuple[Side, NDArray[np.int64]] | None] = [None, None]
+    for axis in (0, 1):
+        count, stride = view.shape[axis], view.stride(axis)
+        steps = np.arange(count, dtype=np.int64)
+        if count > 1 and stride > 0 and stride % columns == 0:
+            found[axis] = ("rows", row + steps * (stride // columns))
+        elif count > 1 and stride > 0 and column + (count - 1) * stride < columns:
+            found[axis] = ("columns", column + steps * stride)
     if view.shape[0] == 1 or view.shape[1] == 1:
         # an axis of one entry runs along whatever the other axis does not
-        row, column = divmod(start, columns)
         for axis in (0, 1):
             if view.shape[axis] == 1:
                 other = found[1 - axis]
@@ -139,18 +146,6 @@ def edges(
     if first is None or second is None or first[0] == second[0]:
         return None
     return first, second
-
-
-def _along(
-    count: int, stride: int, start: int, columns: int
-) -> tuple[Side, NDArray[np.int64]] | None:
-    row, column = divmod(start, columns)
-    steps = np.arange(count, dtype=np.int64)
-    if count > 1 and stride > 0 and stride % columns == 0:
-        return "rows", row + steps * (stride // columns)
-    if count > 1 and stride > 0 and column + (count - 1) * stride < columns:
-        return "columns", column + steps * stride
-    return None
 
 
 def ids_of(tensor: Tensor) -> NDArray[np.int64]:

@@ -114,14 +114,8 @@ def _broadcast(sums: Sums, shape: Sequence[int], value: Tensor) -> Sums:
 
 def _reshaped(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:
     old, new = list(values[0].shape), list(tensor_of(step.out).shape)
-    parts = _factors(old, new)
-    back = lambda axes: frozenset(a for ours, theirs in parts if axes & theirs for a in ours)
-    return [frozenset(back(axes) for axes in outs[0] or NONE)]
-
-
-def _factors(old: list[int], new: list[int]) -> list[tuple[Axes, Axes]]:
-    """Which axes of one shape make up which of another of the same size."""
-    found: list[tuple[Axes, Axes]] = []
+    # which axes of one shape make up which of another of the same size
+    parts: list[tuple[Axes, Axes]] = []
     i = j = 0
     while i < len(old) or j < len(new):
         start, end = i, j
@@ -133,8 +127,9 @@ def _factors(old: list[int], new: list[int]) -> list[tuple[Axes, Axes]]:
             else:
                 b *= new[j]
                 j += 1
-        found.append((frozenset(range(start, i)), frozenset(range(end, j))))
-    return found
+        parts.append((frozenset(range(start, i)), frozenset(range(end, j))))
+    back = lambda axes: frozenset(a for ours, theirs in parts if axes & theirs for a in ours)
+    return [frozenset(back(axes) for axes in outs[0] or NONE)]
 
 
 def _permuted(step: SymbolicStep, values: list[Tensor], outs: list[Sums | None]) -> list[Sums]:

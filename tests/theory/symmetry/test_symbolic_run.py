@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from sigmascope.theory.symmetry import symmetries
 from sigmascope.theory.symmetry.scales import ZEROS, Shadows
-from sigmascope.theory.symmetry.symbolic_run import SymbolicTrace, _factors
+from sigmascope.theory.symmetry.symbolic_run import ZERO_SUMS, SymbolicStep, SymbolicTrace
 from tests.models_zoo import Net
 
 W = (6, 4)
@@ -187,4 +187,9 @@ def test_a_loss_is_followed_too():
     ],
 )
 def test_axes_that_make_up_axes_of_another_shape(old, new, parts):
-    assert _factors(old, new) == [(frozenset(a), frozenset(b)) for a, b in parts]
+    given, out = torch.empty(old), torch.empty(new)
+    step = SymbolicStep("view", [given, new], (), (), out)
+    for before, after in parts:
+        for axis in after:
+            sums = ZERO_SUMS["view"](step, [given], [frozenset({frozenset({axis})})])
+            assert sums == [frozenset({frozenset(before)})]
