@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 from jaxtyping import Float, Float64
@@ -111,7 +112,18 @@ def measure_product(task: Task, product: Product) -> Measured:
         found.append(skip(matrix, "all else", "its factors are not finite"))
         return told(task, found)
     (B, left), (A, right) = tamed(B), tamed(A)
-    s = _spectrum(B, A, product.scaling)
+    # all singular values; those beyond the inner dimension are exactly zero
+    scaling, shape = product.scaling, (B.shape[0], A.shape[1])
+    L, R = torch.linalg.qr(B, mode="r")[1], torch.linalg.qr(A.mT, mode="r")[1]
+    inner = scaling * torch.linalg.svdvals(L @ R.mT)
+    size = float(torch.linalg.matrix_norm(L, 2) * torch.linalg.matrix_norm(R, 2))
+    slack = 8 * max(*shape, 16) * EPS * abs(scaling) * size  # of both factorisations
+    sigma: Float64[Tensor, " r"] = torch.zeros(min(shape), dtype=torch.float64)
+    kept = min(len(inner), len(sigma))
+    sigma[:kept] = inner.abs()[:kept]
+    low, high = (sigma - slack).clamp_min(0), sigma.clone()
+    high[:kept] += slack
+    s = Spectrum(sigma, shape, "exact, of the factors", low, high)
     found = [SiteSpectrum(matrix.site, q.SCAN, matrix.form, s)]
     if float(s.sigma[0]) == 0:
         found += items(measure(s, (q.SPECTRAL_NORM, q.FROBENIUS_NORM)), matrix)
@@ -121,23 +133,6 @@ def measure_product(task: Task, product: Product) -> Measured:
     found.append(skip(matrix, ", ".join((*NOISE, *TAIL)), "a product of low rank: no bulk"))
     found.append(skip(matrix, ENTRIES, "the product of its factors is never formed"))
     return told(task, [in_unit(item, left + right) for item in found])
-
-
-def _spectrum(B: Tensor, A: Tensor, scaling: float) -> Spectrum:
-    """All singular values; those beyond the inner dimension are exactly zero."""
-    left = torch.linalg.qr(B, mode="r")[1]
-    right = torch.linalg.qr(A.mT, mode="r")[1]
-    inner = scaling * torch.linalg.svdvals(left @ right.mT)
-    shape = (B.shape[0], A.shape[1])
-    size = float(torch.linalg.matrix_norm(left, 2) * torch.linalg.matrix_norm(right, 2))
-    slack = 8 * max(*shape, 16) * EPS * abs(scaling) * size  # of both factorisations
-    count = min(shape)
-    sigma: Float64[Tensor, " r"] = torch.zeros(count, dtype=torch.float64)
-    kept = min(len(inner), count)
-    sigma[:kept] = inner.abs()[:kept]
-    low, high = (sigma - slack).clamp_min(0), sigma.clone()
-    high[:kept] += slack
-    return Spectrum(sigma, shape, "exact, of the factors", low, high)
 
 
 # ------------------------------------------------------------------------------
@@ -277,20 +272,15 @@ def hold(pair: MatrixPair, A: Float[Tensor, "_ _"], B: Float[Tensor, "_ _"]) -> 
         return
     power = max((tamed(M)[1] for M in _wide(A, B) if M.any()), default=0)
     A, B = (times(M, -power) for M in _wide(A, B)) if power else (A, B)
-    for item in _copies(pair, A, B) if pair.kind == "copy" else _change(pair, A, B, power):
+    found = _change(pair, A, B, power)
+    if pair.kind == "copy":
+        # as they lie, else with the second turned; of opposites the cosine is negative
+        ways = [(form, M) for form, M in (("", B), ("turned", B.mT)) if A.shape == M.shape]
+        seen = (_read(pair, q.COPY_COSINE, _cosine(A, M), form) for form, M in ways)
+        found = islice((reading for reading in seen if abs(reading.estimate.value) >= COPY), 1)
+    for item in found:
         if not isinstance(item, Reading) or item.quantity in pair.wanted:
             yield in_unit(item, power)
-
-
-def _copies(pair: MatrixPair, A: Tensor, B: Tensor) -> Iterator[Item]:
-    """As they lie, else with the second turned; of opposites the cosine is negative."""
-    turned = [("", B)] if A.shape == B.shape else []
-    turned += [("turned", B.mT)] if A.shape == B.mT.shape else []
-    for form, other in turned:
-        estimate = _cosine(A, other)
-        if abs(estimate.value) >= COPY:
-            yield _read(pair, q.COPY_COSINE, estimate, form)
-            return
 
 
 def _cosine(A: Tensor, B: Tensor) -> Estimate:

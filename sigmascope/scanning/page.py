@@ -108,8 +108,27 @@ def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
             own = s.spectrum.shape == scan.matrices[place].shape
             shape = () if own else s.spectrum.shape
             spectra[place] = [len(s.spectrum.sigma), text, *shape]
+    # a column for each field; words that are shared stand once, with their places
+    matrices: dict[str, Any] = {
+        name: [getattr(m, name) for m in scan.matrices]
+        for name in ("site", "depth", "rows", "cols")
+    }
+    how = {s.site: s.spectrum.how for s in reversed(scan.spectra)}
+    shared = {name: [getattr(m, name) for m in scan.matrices] for name in _ABOUT}
+    shared["says"] = []
+    for m in scan.matrices:
+        # a matrix in one line, but for its depth: so that many are told by the same words
+        route = how.get(m.site, "")
+        form = "" if m.form == "matrix" else f", as {m.form}"
+        spectrum = f"{m.effort} spectrum{f' ({route})' if route else ''}"
+        parts = "" if m.tensors == (m.site,) else f"; read from {', '.join(m.tensors)}"
+        words = f"{m.kind}, {m.rows} × {m.cols}{form}, {m.dtype}, {console.sized(m.bytes)}"
+        shared["says"].append(f"{words}, {spectrum}{parts}")
+    for name, every in shared.items():
+        first = {word: i for i, word in enumerate(dict.fromkeys(every))}
+        matrices[name] = {"words": [*first], "at": [first[word] for word in every]}
     return {
-        "matrices": _matrices(scan),
+        "matrices": matrices,
         "columns": _columns(_ordered(seen(scan)), [m.site for m in scan.matrices], routes),
         "pairs": {
             "site": [ends(site, at) or site for site in between],
@@ -217,31 +236,6 @@ def _way(matrices: Sequence[int], place: int) -> Piece:
     some = f"first {_MOST} " if len(matrices) > _MOST else ""
     words = f"Show the {some}matrices" if len(matrices) > 1 else "Show the matrix"
     return element("button", words, type="button", class_="button", data_finding=str(place))
-
-
-def _matrices(scan: Scan) -> dict[str, Any]:
-    """A column for each field; words that are shared stand once, with their places."""
-    matrices = scan.matrices
-    found: dict[str, Any] = {
-        name: [getattr(m, name) for m in matrices] for name in ("site", "depth", "rows", "cols")
-    }
-    how = {s.site: s.spectrum.how for s in reversed(scan.spectra)}
-    shared = {name: [getattr(m, name) for m in matrices] for name in _ABOUT}
-    says: list[str] = []
-    for m in matrices:
-        # a matrix in one line, but for its depth: so that many are told by the same words
-        route = how.get(m.site, "")
-        form = "" if m.form == "matrix" else f", as {m.form}"
-        spectrum = f"{m.effort} spectrum{f' ({route})' if route else ''}"
-        parts = "" if m.tensors == (m.site,) else f"; read from {', '.join(m.tensors)}"
-        shape = f"{m.rows} × {m.cols}"
-        size = console.sized(m.bytes)
-        says.append(f"{m.kind}, {shape}{form}, {m.dtype}, {size}, {spectrum}{parts}")
-    shared["says"] = says
-    for name, every in shared.items():
-        place = {word: i for i, word in enumerate(dict.fromkeys(every))}
-        found[name] = {"words": [*place], "at": [place[word] for word in every]}
-    return found
 
 
 def _columns(read: Columns, sites: Sequence[str], routes: Routes) -> list[dict[str, Any]]:

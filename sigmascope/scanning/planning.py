@@ -17,7 +17,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from sigmascope.checkpoints import Adapter, Checkpoint, Stored, open_checkpoint
+from sigmascope.checkpoints import Adapter, Checkpoint, open_checkpoint
 from sigmascope.core import guard, quantities as q
 from sigmascope.core.guard import Refusal
 from sigmascope.core.quantities import SCAN, in_view
@@ -25,7 +25,6 @@ from sigmascope.core.records import Effort, Estimate, Matrix, Reading, ScanPlan,
 from sigmascope.scanning.matrices import (
     Cut,
     NameRule,
-    Piece,
     blocks,
     depth_of,
     distinct,
@@ -155,6 +154,12 @@ def rate() -> float:
     return work_of((side, side), "full") / best
 
 
+def _seconds(A: torch.Tensor) -> float:
+    began = time.perf_counter()
+    torch.linalg.eigvalsh(A.mT @ A)
+    return time.perf_counter() - began
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """One thread of torch's while the block runs."""
@@ -164,12 +169,6 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _seconds(A: torch.Tensor) -> float:
-    began = time.perf_counter()
-    torch.linalg.eigvalsh(A.mT @ A)
-    return time.perf_counter() - began
 
 
 # ------------------------------------------------------------------------------
@@ -338,9 +337,18 @@ def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Plann
         rules=settings.rules,
         heads=settings.heads,
     )
-    drafts: list[Draft] = [
-        (_matrix(stored, piece, settings), piece.cut, piece.note) for stored, piece in found
-    ]
+    drafts: list[Draft] = []
+    for stored, piece in found:
+        site = f"{stored.name}[{piece.part}]" if piece.part else stored.name
+        effort: Effort = effort_of(piece.shape, settings.effort)
+        if effort == "full" and memory_of(piece.shape, piece.bytes, effort) > settings.memory:
+            effort = "leading"  # which needs no Gram matrix
+        form = "kernel" if len(stored.shape) > 2 and piece.kind == "convolution" else "matrix"
+        matrix = Matrix(
+            site, piece.kind, depth_of(stored.name), *piece.shape, stored.dtype, stored.tensors,
+            piece.bytes, effort, work_of(piece.shape, effort), form,
+        )  # fmt: skip
+        drafts.append((matrix, piece.cut, piece.note))
     for adapter in checkpoint.adapters:
         why = unasked(adapter.name, settings.only, settings.skip)
         names = (*adapter.B.tensors, *adapter.A.tensors)
@@ -358,7 +366,17 @@ def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Plann
         for matrix, _, _ in drafts
         if too_large(matrix)
     ]
-    tasks = tuple(_tasks(fits, settings))
+    tasks: tuple[Task, ...] = ()
+    names = distinct([matrix.site for matrix, _, _ in fits])
+    for i, (name, (matrix, cut, note)) in enumerate(zip(names, fits, strict=True)):
+        # the same wherever and whenever the matrix is measured
+        seed = (zlib.crc32(name.encode()) << 20) ^ settings.seed
+        tasks += (
+            Task(
+                i, replace(matrix, site=name), cut, seed, settings.wanted, settings.spectra,
+                settings.effort == "full", settings.grid, note=note,
+            ),
+        )  # fmt: skip
     matrices = [task.matrix for task in tasks]
     # each knows whether it meets another
     met = {task.index for pair in _pairs(tasks, settings) for task in pair.tasks}
@@ -368,33 +386,6 @@ def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Plann
     return PlannedWork(
         planned(checkpoint, matrices, skipped, settings, work, workers), tasks, pairs
     )
-
-
-def _tasks(drafts: Sequence[Draft], settings: Settings) -> Iterator[Task]:
-    names = distinct([matrix.site for matrix, _, _ in drafts])
-    for i, (name, (matrix, cut, note)) in enumerate(zip(names, drafts, strict=True)):
-        matrix = replace(matrix, site=name)
-        exact = settings.effort == "full"
-        # the same wherever and whenever the matrix is measured
-        seed = (zlib.crc32(name.encode()) << 20) ^ settings.seed
-        yield Task(
-            i, matrix, cut, seed, settings.wanted, settings.spectra, exact, settings.grid,
-            note=note,
-        )  # fmt: skip
-
-
-def _matrix(stored: Stored, piece: Piece, settings: Settings) -> Matrix:
-    site = f"{stored.name}[{piece.part}]" if piece.part else stored.name
-    effort: Effort = effort_of(piece.shape, settings.effort)
-    if effort == "full" and memory_of(piece.shape, piece.bytes, effort) > settings.memory:
-        effort = "leading"  # which needs no Gram matrix
-    rows, cols = piece.shape
-    form = "kernel" if len(stored.shape) > 2 and piece.kind == "convolution" else "matrix"
-    work = work_of(piece.shape, effort)
-    return Matrix(
-        site, piece.kind, depth_of(stored.name), rows, cols, stored.dtype, stored.tensors,
-        piece.bytes, effort, work, form,
-    )  # fmt: skip
 
 
 def _adapted(adapter: Adapter, settings: Settings) -> Draft:

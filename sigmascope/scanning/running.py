@@ -259,7 +259,19 @@ def results(jobs: Sequence[Job], mapper: Mapper) -> Iterator[Measured]:
 
 def _run(job: Job, ends: dict[int, MapEnds]) -> Measured:
     try:
-        return _pair(job, ends) if isinstance(job, MatrixPair) else _task(job, ends)
+        if not isinstance(job, MatrixPair):
+            return _task(job, ends)
+        if job.kind == "meet":
+            for task in job.tasks:
+                # what was done before the scan was cut off is the same, bit for bit
+                if task.index not in ends:
+                    ends[task.index] = ends_alone(task, _matrix(task))
+            found = [*meet(job, *(ends[task.index] for task in job.tasks))]
+        else:
+            found = [*hold(job, *(_matrix(task) for task in job.tasks))]
+        readings = tuple(item for item in found if isinstance(item, Reading))
+        skipped = tuple(item for item in found if isinstance(item, Skipped))
+        return Measured(job.index, readings, None, skipped, None)
     except Refusal as error:  # the file has gone or changed, or lies: the others may be sound
         why = str(error)
     except MemoryError as error:
@@ -287,19 +299,6 @@ def _task(task: Task, ends: dict[int, MapEnds]) -> Measured:
     if not task.note:
         return found
     return replace(found, skipped=(Skipped(task.matrix.site, "parts", task.note), *found.skipped))
-
-
-def _pair(pair: MatrixPair, ends: dict[int, MapEnds]) -> Measured:
-    if pair.kind == "meet":
-        for task in pair.tasks:
-            if task.index not in ends:  # done before the scan was cut off: the same, bit for bit
-                ends[task.index] = ends_alone(task, _matrix(task))
-        found = [*meet(pair, *(ends[task.index] for task in pair.tasks))]
-    else:
-        found = [*hold(pair, *(_matrix(task) for task in pair.tasks))]
-    readings = tuple(item for item in found if isinstance(item, Reading))
-    skipped = tuple(item for item in found if isinstance(item, Skipped))
-    return Measured(pair.index, readings, None, skipped, None)
 
 
 def _matrix(task: Task) -> Tensor:
