@@ -166,17 +166,12 @@ def ratio_average(over: Means, under: Means) -> Estimate:
         return Estimate(value, -math.inf, math.inf, "one stretch", RISK)
     left_out = ((over.sum() - over) / (under.sum() - under)).reshape(over.shape)
     influence = -(count - 1) * (left_out - left_out.mean())  # of each stretch on the quotient
-    variance = float(influence.square().sum()) / (count - 1) / count * _memory(influence)
+    variance = float(influence.square().sum()) / (count - 1) / count
+    if influence.shape[1] >= 3:  # stretches that are correlated widen it
+        whole = float(influence.square().mean())
+        lagged = float((influence[:, 1:] * influence[:, :-1]).mean())
+        correlation = min(max(lagged / whole, 0.0), 0.95) if whole > 0 else 0.0
+        variance *= (1 + correlation) / (1 - correlation)
     reach = float(scipy.special.stdtrit(count - 1, 1 - RISK / 2)) * math.sqrt(variance)
     how = f"{over.shape[0]} chains, {over.shape[1]} stretches each"
     return Estimate(value, value - reach, value + reach, how, RISK)
-
-
-def _memory(influence: Means) -> float:
-    """By how much correlated stretches widen a variance; 1 where they are not correlated."""
-    if influence.shape[1] < 3:
-        return 1.0
-    whole = float(influence.square().mean())
-    lagged = float((influence[:, 1:] * influence[:, :-1]).mean())
-    correlation = min(max(lagged / whole, 0.0), 0.95) if whole > 0 else 0.0
-    return (1 + correlation) / (1 - correlation)

@@ -252,10 +252,9 @@ class MarchenkoPastur:
             return 0.0
         if x <= low:
             return self.at_zero
-        return 1.0 if x >= high else self._inside(x / self.variance)
-
-    def _inside(self, x: float) -> float:
-        c = self.ratio
+        if x >= high:
+            return 1.0
+        c, x = self.ratio, x / self.variance
         low, high = (1 - math.sqrt(c)) ** 2, (1 + math.sqrt(c)) ** 2
         r = math.sqrt((high - x) / (x - low))
         total = math.pi * c + math.sqrt((high - x) * (x - low))
@@ -560,12 +559,28 @@ def noise(s: Spectrum, *, energy: Estimate, signs: RandomSigns) -> Noise:
     value = min(ends[1] / energy.value, 1.0)
     least, most = ends[0] / energy.high, ends[2] / energy.low
     share = Estimate(value, min(least, value), max(min(most, 1.0), value), s.how, s.risk)
+    # spikes, from those that surely exceed the edge to those that may; of unknown values their
+    # energy tells
+    known = how
+    fewest, most = int((s.low > edge).sum()), int((s.high > edge).sum())
+    if not s.complete:
+        unknown = rest[1] / edge / edge if edge > 0 else math.inf
+        most = int(min(float(min(s.shape)), count + max(unknown, 0.0)))
+        known += f", of {len(s.sigma)} leading values" + (" all" if count == len(s.sigma) else "")
+    spikes = float(count), float(min(fewest, count)), float(max(most, count))
+    # of the bulk, from the law of its own level; rounding moves it by a step of it
+    distance = None
+    if s.complete and whole and level > 0:
+        short, long = sorted((s.shape[0] - count, s.shape[1] - count))
+        bulk: Float64[Tensor, " r"] = (s.sigma[count:] / (level * math.sqrt(long))).square()
+        value, step = MarchenkoPastur(short / long).distance(bulk[:short]), 1 / short
+        distance = Estimate(value, max(value - step, 0.0), min(value + step, 1.0), s.how)
     return Noise(
         Estimate(level, min(low, level), max(high, level), s.how, s.risk),
         Estimate.exactly(edge, how=how),
-        _count(s, rest[1], count, edge, how),
+        Estimate(*spikes, known, s.risk),
         share,
-        _distance(s, count, level) if s.complete and whole and level > 0 else None,
+        distance,
         signs.baseline,
         whole,
     )
@@ -668,27 +683,6 @@ def _edge(shape: tuple[int, int], k: int, rest: float, excess: float) -> tuple[f
     return level, level * excess * math.sqrt(law.centre + law.scale * _quantile())
 
 
-def _count(s: Spectrum, rest: float, count: int, edge: float, how: str) -> Estimate:
-    """Between what surely exceeds the edge and what may; of unknown values their energy tells."""
-    low, high = int((s.low > edge).sum()), int((s.high > edge).sum())
-    if not s.complete:
-        unknown = rest / edge / edge if edge > 0 else math.inf
-        high = int(min(float(min(s.shape)), count + max(unknown, 0.0)))
-        how += f", of {len(s.sigma)} leading values" + (" all" if count == len(s.sigma) else "")
-    return Estimate(float(count), float(min(low, count)), float(max(high, count)), how, s.risk)
-
-
-def _distance(s: Spectrum, count: int, level: float) -> Estimate:
-    """Of the bulk, from the law of its own level; rounding moves it by a step of it."""
-    m, n = s.shape[0] - count, s.shape[1] - count
-    short, long = min(m, n), max(m, n)
-    law = MarchenkoPastur(short / long)
-    bulk: Float64[Tensor, " r"] = (s.sigma[count:] / (level * math.sqrt(long))).square()
-    value = law.distance(bulk[:short])
-    step = 1 / short
-    return Estimate(value, max(value - step, 0.0), min(value + step, 1.0), s.how)
-
-
 # ------------------------------------------------------------------------------
 # Whether the tail of a spectrum is a power law, with which exponent, and how sure that is.
 #
@@ -764,13 +758,23 @@ def power_law(
     if span < SPAN:  # whatever samples of the law would say
         why = f"its tail spans a factor of {span:.3g} only, over which any law looks straight"
         return told(_interval(exponent, tail, None), p=None, refused=why)
-    again, _, apart = _fit(_samples(x, exponent, tail, generator))
+    # logarithms of samples: the law beyond the threshold, the values themselves below it
+    n, logs = len(x), x.log()
+    draw = lambda: torch.rand(SAMPLES, n, generator=generator, dtype=x.dtype)
+    drawn = logs[tail - 1] - draw().clamp_min(1e-300).log() / (exponent - 1)
+    if tail < n:
+        body = logs[tail:][(draw() * (n - tail)).long().clamp_max(n - tail - 1)]
+        drawn = torch.where(draw() * n < tail, drawn, body)
+    again, _, apart = _fit(drawn.sort(dim=1, descending=True).values)
     farther = int((apart >= distance).sum())
-    p = farther / SAMPLES
+    p, closer = farther / SAMPLES, SAMPLES - farther
+    # Clopper and Pearson's interval
+    low = float(scipy.special.betaincinv(farther, closer + 1, RISK / 2)) if farther else 0.0
+    high = float(scipy.special.betaincinv(farther + 1, closer, 1 - RISK / 2)) if closer else 1.0
     why = f"samples of the best power law lie closer to it than these values (p = {p:.2g})"
     return told(
         _interval(exponent, tail, again),
-        p=Estimate(p, *_chances(farther), f"{SAMPLES} samples of the fit", RISK),
+        p=Estimate(p, low, high, f"{SAMPLES} samples of the fit", RISK),
         refused=why if p < REJECTED else "",
     )
 
@@ -797,21 +801,6 @@ def _fit(logs: Float64[Tensor, "b n"]) -> tuple[Tensor, Tensor, Tensor]:
     return 1 + slopes, tails, distances.gather(1, best)[:, 0]
 
 
-def _samples(
-    x: Float64[Tensor, " n"], exponent: float, tail: int, generator: torch.Generator | None
-) -> Float64[Tensor, "b n"]:
-    """Logarithms of samples: the law beyond the threshold, the values themselves below it."""
-    n = len(x)
-    draw = lambda: torch.rand(SAMPLES, n, generator=generator, dtype=x.dtype)
-    logs = x.log()
-    beyond = logs[tail - 1] - draw().clamp_min(1e-300).log() / (exponent - 1)
-    if tail == n:
-        return beyond.sort(dim=1, descending=True).values
-    body = logs[tail:][(draw() * (n - tail)).long().clamp_max(n - tail - 1)]
-    mixed = torch.where(draw() * n < tail, beyond, body)
-    return mixed.sort(dim=1, descending=True).values
-
-
 def _interval(exponent: float, tail: int, again: Float64[Tensor, " b"] | None) -> Estimate:
     """By the gamma law beyond the threshold, and by samples with their own if drawn: the wider."""
     sides = (RISK / 2, 1 - RISK / 2)
@@ -825,11 +814,3 @@ def _interval(exponent: float, tail: int, again: Float64[Tensor, " b"] | None) -
     low, high = zip(fixed, free, strict=True)
     how = f"maximum likelihood beyond the {tail} largest"
     return Estimate(exponent, min(*low, exponent), max(*high, exponent), how, RISK)
-
-
-def _chances(hits: int) -> tuple[float, float]:
-    """Clopper and Pearson's interval."""
-    missed = SAMPLES - hits
-    low = float(scipy.special.betaincinv(hits, missed + 1, RISK / 2)) if hits else 0.0
-    high = float(scipy.special.betaincinv(hits + 1, missed, 1 - RISK / 2)) if missed else 1.0
-    return low, high

@@ -248,18 +248,16 @@ def effective_rank(s: Spectrum) -> Estimate:
     entropy = torch.special.entr(sigma / total).sum().item()
     # moving every value inside its interval moves p by at most this in total variation
     moved = (torch.maximum(high - sigma, sigma - low).sum() / total).item()
-    gap = _entropy_gap(moved + len(sigma) * EPS, len(sigma))
-    return _clamped(s, math.exp(entropy), math.exp(entropy - gap), math.exp(entropy + gap))
-
-
-def _entropy_gap(moved: float, size: int) -> float:
-    """How far the entropies of two laws on `size` points, `moved` apart, can be (nats)."""
+    moved, size = moved + len(sigma) * EPS, len(sigma)
+    # how far the entropies of two laws on so many points, so far apart, can be (nats)
     if size == 1:
-        return 0.0
-    if moved >= 1 - 1 / size:
-        return math.log(size)
-    own = -moved * math.log(moved) - (1 - moved) * math.log1p(-moved)
-    return moved * math.log(size - 1) + own
+        gap = 0.0
+    elif moved >= 1 - 1 / size:
+        gap = math.log(size)
+    else:
+        own = -moved * math.log(moved) - (1 - moved) * math.log1p(-moved)
+        gap = moved * math.log(size - 1) + own
+    return _clamped(s, math.exp(entropy), math.exp(entropy - gap), math.exp(entropy + gap))
 
 
 def spectral_entropy(s: Spectrum) -> Estimate:

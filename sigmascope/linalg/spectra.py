@@ -186,23 +186,19 @@ class Moments:
         gram = self.scatter
         if not centred:
             gram = gram + mean.outer(mean) * self.count
-        ends = roots(gram[None], inner=self.count, pieces=self.pieces, extra=self._drift(mean))
+        # How far the rounding of the means moves the scatter: a mean is off by about `e = 4 eps
+        # ‖mean‖`, each merge puts `2 ‖gap‖ e nm/(n+m)` in the scatter, together at most
+        # `4 e √(count tr)`, and the centre itself `count e²`.
+        energy = self.scatter.diagonal().sum().item()
+        size = torch.linalg.vector_norm(mean).item() + math.sqrt(energy / self.count)
+        error = 4 * EPS * size
+        drift = 4 * error * math.sqrt(self.count * energy) + self.count * error**2
+        ends = roots(gram[None], inner=self.count, pieces=self.pieces, extra=drift)
         d = len(self.mean)
         kept = min(self.count, d)
         how = f"moments(centred={centred})"
         sigma, low, high = (self.scale * end[0, :kept] for end in ends)
         return Spectrum(sigma, (self.count, d), how, low, high)
-
-    def _drift(self, mean: Tensor) -> float:
-        """How far the rounding of the means moves the scatter.
-
-        A mean is off by about `e = 4 eps ‖mean‖`: each merge puts `2 ‖gap‖ e nm/(n+m)` in the
-        scatter, together at most `4 e √(count tr)`, and the centre itself `count e²`.
-        """
-        energy = self.scatter.diagonal().sum().item()
-        size = torch.linalg.vector_norm(mean).item() + math.sqrt(energy / self.count)
-        error = 4 * EPS * size
-        return 4 * error * math.sqrt(self.count * energy) + self.count * error**2
 
 
 # ------------------------------------------------------------------------------
@@ -247,12 +243,6 @@ def count_above(M: Float[Tensor, "d d"], tau: float) -> Estimate:
     top = max(S.abs().amax().item(), abs(tau))
     if top > 0 and not 1e-100 < top < 1e100:  # products of entries must stay inside float64
         S, tau = S / power_of_two(top), tau / power_of_two(top)
-    most, least = _bracket(S, tau)
-    return Estimate(float(most), float(least), float(most), "inertia")
-
-
-def _bracket(S: Float64[Tensor, "d d"], tau: float) -> tuple[int, int]:
-    """At most and at least how many eigenvalues of `S` reach `tau`."""
     d = len(S)
     norm = S.abs().sum(1).amax().item() + abs(tau)
     # a first guess that random matrices of order 10 to 1000 stay below by a factor of 3
@@ -264,9 +254,11 @@ def _bracket(S: Float64[Tensor, "d d"], tau: float) -> tuple[int, int]:
         # Higham's bound is `d eps`; `√d` for `d` as roundings walk at random (Higham & Mary 2019).
         error = 8 * math.sqrt(d) * EPS * (max(error_below, error_above) + norm + delta)
         if error <= delta:
-            return most, least
+            break
         delta = 2 * error
-    return d, 0
+    else:
+        most, least = d, 0
+    return Estimate(float(most), float(least), float(most), "inertia")
 
 
 def _reaching(S: Float64[Tensor, "d d"], shift: float) -> tuple[int, float]:

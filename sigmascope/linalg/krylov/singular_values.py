@@ -102,7 +102,16 @@ def leading(
     if not Y.isfinite().all():
         raise not_finite_products(map_.asked)
     Y, power = tamed(Y)
-    found, mixes = _ritz(Y, vectors != 0)
+    # Ritz values and their right vectors, in float64; products in single precision are no more
+    # precise than the Gram matrix of them in double
+    if Y.dtype == torch.float64:
+        _, found, Vt = torch.linalg.svd(torch.linalg.qr(Y, mode="r")[1])
+        mixes = Vt.mT
+    else:
+        wide = Y.double()
+        gram = wide.mT @ wide
+        lam, V = (torch.linalg.eigvalsh(gram), gram) if vectors == 0 else torch.linalg.eigh(gram)
+        found, mixes = lam.flip(0).clamp_min(0).sqrt(), V.flip(1)
     kept = len(found) if count is None else min(count, len(found))
     # low ends and high ends, first of the values of `A` over a power of two
     share, lost = map_.slack(len(found), power)
@@ -129,22 +138,6 @@ def leading(
         Spectrum(sigma, map_.asked, how, low, high, risk),
         *(sides if not map_.turned else sides[::-1]),
     )
-
-
-def _ritz(
-    Y: Float[Tensor, "m k"], vectors: bool
-) -> tuple[Float64[Tensor, " k"], Float64[Tensor, "k k"]]:
-    """Singular values of the products and their right vectors, in float64.
-
-    Products in single precision are no more precise than the Gram matrix of them in double.
-    """
-    if Y.dtype == torch.float64:
-        _, sigma, Vt = torch.linalg.svd(torch.linalg.qr(Y, mode="r")[1])
-        return sigma, Vt.mT
-    wide = Y.double()
-    gram = wide.mT @ wide
-    lam, V = torch.linalg.eigh(gram) if vectors else (torch.linalg.eigvalsh(gram), gram)
-    return lam.flip(0).clamp_min(0).sqrt(), V.flip(1)
 
 
 def _above(
@@ -191,21 +184,20 @@ def missed(i: int, *, size: int, block: int, steps: int, risk: float = RISK) -> 
         In (0, ∞); from 1 on the bound says nothing.
     """
     others = math.sqrt(size) + math.sqrt(block) + math.sqrt(2 * math.log(2 / risk))
-    excess = (others * _inverse(i, block, risk / 2)) ** 2
+    # what the norm of the inverse of an `[i, block]` Gaussian exceeds with half the risk at most
+    if i == 1:  # the length of one vector: a chi variable, whose law is known
+        inverse = 1 / math.sqrt(2 * float(scipy.special.gammaincinv(block / 2, risk / 2)))
+    else:
+        d, chance = block - i + 1, risk / 2
+        tail = (1 / (math.sqrt(2 * math.pi * d) * chance)) ** (1 / d)
+        inverse = math.e * math.sqrt(block) / d * tail
+    excess = (others * inverse) ** 2
 
     def short(eps: float) -> float:
         growth = (steps - 1) * math.acosh((1 + eps) / (1 - eps))
         return eps + excess / math.cosh(growth) ** 2 if growth < 300 else eps
 
     return min(short(math.exp(-0.05 * k)) for k in range(1, 200))
-
-
-def _inverse(i: int, block: int, risk: float) -> float:
-    """What the norm of the inverse of an `[i, block]` Gaussian exceeds with this chance at most."""
-    if i == 1:  # the length of one vector: a chi variable, whose law is known
-        return 1 / math.sqrt(2 * float(scipy.special.gammaincinv(block / 2, risk)))
-    d = block - i + 1
-    return math.e * math.sqrt(block) / d * (1 / (math.sqrt(2 * math.pi * d) * risk)) ** (1 / d)
 
 
 # ------------------------------------------------------------------------------
@@ -234,8 +226,8 @@ def golub_kahan(
 
     Low ends are the Ritz values less rounding: those of a compression never exceed those of the
     matrix (Cauchy interlacing). High ends are rounding alone once the smaller space is exhausted;
-    before that, `_top` for the first, and for a tensor the energy `‖A‖_F² - Σ_{j<i} θⱼ²` that the
-    leading values leave for the i-th.
+    before that, by chance for the first, and for a tensor the energy `‖A‖_F² - Σ_{j<i} θⱼ²` that
+    the leading values leave for the i-th.
 
     Source:
         Golub & Kahan 1965; Kuczyński & Woźniakowski 1992, Theorem 4.2.
@@ -254,7 +246,12 @@ def golub_kahan(
     if steps == min(operator.shape):
         return theta * top, low, (theta + slack) * top, 0.0
     high = torch.full_like(theta, math.inf)
-    high[0] = _top(theta[0].item() + slack.item(), steps, min(operator.shape))
+    # from a uniformly random start, `(λ₁ - θ₁) / λ₁ > ε` for the squares with probability at most
+    # `1.648 √dimension exp(-√ε (2 steps - 1))`
+    chance = math.log(1.648 * math.sqrt(min(operator.shape)) / RISK)
+    short = (chance / (2 * steps - 1)) ** 2
+    if short < 1:
+        high[0] = (theta[0].item() + slack.item()) / math.sqrt(1 - short)
     risk = RISK if high[0].isfinite() else 0.0
     if isinstance(A, Tensor):
         sure = theta - slack
@@ -280,16 +277,6 @@ def _in_float64(A: Float[Tensor, "m n"]) -> Operator:
         ),
         A.new_empty(0, dtype=torch.float64),
     )
-
-
-def _top(theta: float, steps: int, dimension: int) -> float:
-    """What the largest value exceeds with chance `RISK` at most, `theta` having been found.
-
-    From a uniformly random start, `(λ₁ - θ₁) / λ₁ > ε` for the squares with probability at most
-    `1.648 √dimension exp(-√ε (2 steps - 1))`.
-    """
-    missed = (math.log(1.648 * math.sqrt(dimension) / RISK) / (2 * steps - 1)) ** 2
-    return theta / math.sqrt(1 - missed) if missed < 1 else math.inf
 
 
 def _bidiagonal(
