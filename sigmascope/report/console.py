@@ -2,10 +2,8 @@
 
 import io
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 
 from rich.color import blend_rgb
@@ -60,29 +58,18 @@ def rendered_html(parts: Iterable[Part], *, width: int) -> str:
     paper, inks = _rgb(_DAY[0]), [_rgb(ink) for ink in _DAY[1]]
     theme = TerminalTheme(paper, inks[0], inks)
     card = console.export_html(theme=theme, code_format=_CARD, inline_styles=True)
-    return re.sub(r"(?<=olor: )#([0-9a-f]{6})", _by_night_too, card)
-
-
-def _by_night_too(found: re.Match[str]) -> str:
-    """A colour of the day with that of the night, which the page around the card chooses.
-
-    A browser that cannot choose leaves such a colour out, and the ink of the card is read.
-    """
-    night = _nights().get(found[1])
-    return f"light-dark(#{found[1]},#{night})" if night else found[0]
-
-
-@cache
-def _nights() -> dict[str, str]:
-    """The colour by night of each by day, full and dimmed."""
-    pairs = {}
+    # Beside each colour of the day, full and dimmed, stands that of the night: the page around the
+    # card chooses. A browser that cannot leaves both out, and the ink of the card is read.
+    nights = {}
     for day, night in zip(_DAY[1], _NIGHT[1], strict=True):
         dim = [
             blend_rgb(ColorTriplet(*_rgb(c)), ColorTriplet(*_rgb(on))).hex[1:]
             for c, on in ((day, _DAY[0]), (night, _NIGHT[0]))
         ]
-        pairs |= {dim[0]: dim[1], day: night}
-    return pairs
+        nights |= {dim[0]: dim[1], day: night}
+    for day, night in nights.items():
+        card = card.replace(f"olor: #{day}", f"olor: light-dark(#{day},#{night})")
+    return card
 
 
 def _console(file: io.StringIO, *, colour: bool, width: int) -> Console:
@@ -286,12 +273,12 @@ def sparkline(values: Sequence[float | None], *, width: int) -> str:
         levels.append(sum(some) / len(some) if some else None)
     known = [v for v in levels if v is not None and not math.isnan(v)]
     low, high = min(known, default=0.0), max(known, default=0.0)
-    return "".join(" " if v is None else _block(v, low, high) for v in levels)
-
-
-def _block(value: float, low: float, high: float) -> str:
-    if math.isnan(value):
-        return "!"
-    if high - low <= 1e-9 * max(abs(low), abs(high)):
-        return _BLOCKS[3]
-    return _BLOCKS[round((value - low) / (high - low) * (len(_BLOCKS) - 1))]
+    level = high - low <= 1e-9 * max(abs(low), abs(high))
+    blocks: list[str] = []
+    for v in levels:
+        if v is None or math.isnan(v):
+            blocks.append(" " if v is None else "!")
+        else:
+            place = 3 if level else round((v - low) / (high - low) * (len(_BLOCKS) - 1))
+            blocks.append(_BLOCKS[place])
+    return "".join(blocks)

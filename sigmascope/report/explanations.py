@@ -11,7 +11,7 @@ from typing import Any
 from sigmascope.core import products
 from sigmascope.core.guard import Refusal, door, nearest
 from sigmascope.core.quantities import EVERY, quantities
-from sigmascope.core.records import SPEAKS, Kind, Rule, Shown
+from sigmascope.core.records import SPEAKS, Kind, Shown
 from sigmascope.core.references import references_of
 
 # What the field calls it, the names here, and the command that measures it.
@@ -111,7 +111,29 @@ def _every() -> Iterator[Explanation]:
         ("finding of a checkpoint", products.CHECKPOINT_FINDINGS),
     ):
         kinds, rules = _declared(lists, "KINDS"), _declared(lists, "RULES")
-        yield from (_finding(kind, of, rules, kinds) for kind in kinds)
+        for kind in kinds:
+            reads = dict.fromkeys(rule.reads for rule in rules if kind in rule.kinds)
+            views = (SPEAKS.get(r, f"the view `{r}`" if r in EVERY else r) for r in reads)
+            cures = _declared(products.REMEDIES, "REMEDIES"), _declared(products.CURES, "CHANGES")
+            able = [each.name for some in cures for each in some if kind in each.cures]
+            stands = (
+                "whatever is foretold: it rests on arithmetic, or on a change that cured a copy"
+                if kind.proven
+                else "also where the loss falls: the task is another than is meant"
+                if kind.even_if_it_learns
+                else ""
+            )
+            yield _made(
+                kind.name,
+                of,
+                ("found when", kind.speaks),
+                ("reads", ", ".join(views)),
+                ("stands firm", stands),
+                ("may follow from", _names(k for k in kinds if kind in k.brings)),
+                ("may bring", _names(kind.brings)),
+                ("cured by", ", ".join(dict.fromkeys(able))),
+                ("source", kind.source),
+            )
     for alarm in _declared(products.ALARMS, "RULES"):
         yield _made(
             alarm.name,
@@ -194,28 +216,3 @@ def _made(name: str, kind: str, *rows: tuple[str, str]) -> Explanation:
 
 def _names(kinds: Iterable[Kind]) -> str:
     return ", ".join(kind.name for kind in kinds)
-
-
-def _finding(kind: Kind, of: str, rules: tuple[Rule, ...], kinds: tuple[Kind, ...]) -> Explanation:
-    reads = dict.fromkeys(rule.reads for rule in rules if kind in rule.kinds)
-    views = (SPEAKS.get(r, f"the view `{r}`" if r in EVERY else r) for r in reads)
-    cures = _declared(products.REMEDIES, "REMEDIES"), _declared(products.CURES, "CHANGES")
-    able = [each.name for some in cures for each in some if kind in each.cures]
-    stands = (
-        "whatever is foretold: it rests on arithmetic, or on a change that cured a copy"
-        if kind.proven
-        else "also where the loss falls: the task is another than is meant"
-        if kind.even_if_it_learns
-        else ""
-    )
-    return _made(
-        kind.name,
-        of,
-        ("found when", kind.speaks),
-        ("reads", ", ".join(views)),
-        ("stands firm", stands),
-        ("may follow from", _names(k for k in kinds if kind in k.brings)),
-        ("may bring", _names(kind.brings)),
-        ("cured by", ", ".join(dict.fromkeys(able))),
-        ("source", kind.source),
-    )

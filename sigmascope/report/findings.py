@@ -34,7 +34,16 @@ def folded(findings: Sequence[Finding]) -> Mapping[int, tuple[int, ...]]:
     firsts: dict[str, int] = {}
     for place, finding in enumerate(findings):
         firsts.setdefault(finding.name, place)
-    roots = [_root(place, findings, firsts) for place in range(len(findings))]
+    # where the cause of causes of each stands; its own place if it is one, or leads in a circle
+    roots: list[int] = []
+    for place in range(len(findings)):
+        passed = [place]
+        while (above := firsts.get(findings[passed[-1]].follows)) is not None:
+            if above in passed:
+                passed = [place]
+                break
+            passed.append(above)
+        roots.append(passed[-1])
     return {
         cause: tuple(p for p, root in enumerate(roots) if root == cause != p)
         for cause, root in enumerate(roots)
@@ -51,16 +60,6 @@ def headline(findings: Sequence[Finding]) -> str:
     follow = f"; {_counted(more, 'finding')} {'follows' if more == 1 else 'follow'} from "
     tail = f"{follow}{'it' if len(groups) == 1 else 'them'}" if more else ""
     return f"{_counted(len(groups), 'cause')}: {kinds}{tail}."
-
-
-def _root(place: int, findings: Sequence[Finding], firsts: Mapping[str, int]) -> int:
-    """Where the cause of causes stands; the place itself if it is one, or leads in a circle."""
-    passed = [place]
-    while (above := firsts.get(findings[passed[-1]].follows)) is not None:
-        if above in passed:
-            return place
-        passed.append(above)
-    return passed[-1]
 
 
 def _counted(count: int, word: str) -> str:

@@ -133,26 +133,20 @@ def reasons(found: Mapping[tuple[str, str], Sequence[str]], none: str) -> Html:
     """
     if not found:
         return element("p", none, class_="empty")
-    return joined(
-        element(
-            "details",
+    lines: list[Html] = []
+    for (what, why), sites in found.items():
+        parts = element("span", what), element("span", why, class_="statement")
+        rest = len(sites) - _NAMED
+        more = [f"and {rest} more, which the JSON form has"] if rest > 0 else []
+        names = "\n".join(escape(printable(line)) for line in (*sites[:_NAMED], *more))
+        lines.append(
             element(
-                "summary",
-                element("strong", str(len(sites))),
-                element("span", what),
-                element("span", why, class_="statement"),
-            ),
-            _names(sites),
+                "details",
+                element("summary", element("strong", str(len(sites))), *parts),
+                element("pre", Html(names), class_="names", tabindex="0"),
+            )
         )
-        for (what, why), sites in found.items()
-    )
-
-
-def _names(sites: Sequence[str]) -> Html:
-    rest = len(sites) - _NAMED
-    more = [f"and {rest} more, which the JSON form has"] if rest > 0 else []
-    lines = "\n".join(escape(printable(line)) for line in (*sites[:_NAMED], *more))
-    return element("pre", Html(lines), class_="names", tabindex="0")
+    return joined(lines)
 
 
 # ------------------------------------------------------------------------------
