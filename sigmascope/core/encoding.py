@@ -3,7 +3,7 @@
 import inspect
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import cache
@@ -80,7 +80,19 @@ def wide(kind: type) -> tuple[FlatField, ...]:
     The side `measured` of a check is `measured_value`, `measured_low` and so on: all of them None
     where there is no such number.
     """
-    return tuple(part for c in columns(kind) for part in _widened(c))
+    found: list[FlatField] = []
+    for column in columns(kind):
+        inner = next((h for h in (column.hint, *get_args(column.hint)[:-1]) if is_record(h)), None)
+        if inner is None or get_origin(column.hint) is tuple:
+            found.append(column)
+            continue
+        for part in wide(inner):
+            of = lambda record, column=column, part=part: (
+                None if (value := column.of(record)) is None else part.of(value)
+            )
+            name, path = f"{column.name}_{part.name}", f"{column.path}.{part.path}"
+            found.append(FlatField(name, part.hint, part.owner, path, of))
+    return tuple(found)
 
 
 @cache
@@ -103,19 +115,6 @@ def is_record(hint: Any) -> TypeGuard[type]:
 def is_array(hint: Any) -> bool:
     """Whether values of this type are tensors."""
     return isinstance(hint, type) and issubclass(hint, AbstractArray)
-
-
-def _widened(column: FlatField) -> Iterator[FlatField]:
-    inner = next((h for h in (column.hint, *get_args(column.hint)[:-1]) if is_record(h)), None)
-    if inner is None or get_origin(column.hint) is tuple:
-        yield column
-        return
-    for part in wide(inner):
-        of = lambda record, part=part: (
-            None if (value := column.of(record)) is None else part.of(value)
-        )
-        path = f"{column.path}.{part.path}"
-        yield FlatField(f"{column.name}_{part.name}", part.hint, part.owner, path, of)
 
 
 def _column(name: str, hint: Any, owner: type, *, path: str) -> FlatField:

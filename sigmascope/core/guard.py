@@ -174,15 +174,12 @@ def told(error: BaseException) -> str:
     chain = [error]
     while (cause := chain[-1].__cause__) is not None and cause not in chain:
         chain.append(cause)
-    return ", from ".join(dict.fromkeys(_head(e) for e in (chain[0], chain[-1])))
-
-
-def _head(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).strip().splitlines()]
-    if not lines:
-        return type(error).__name__
-    head = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
-    return f"{type(error).__name__}: {head.rstrip('.')}"
+    heads: list[str] = []
+    for e in (chain[0], chain[-1]):
+        lines = [line.strip() for line in str(e).strip().splitlines()]
+        head = " ".join(lines[:2] if lines and lines[0].endswith(":") else lines[:1])
+        heads.append(type(e).__name__ + (f": {head.rstrip('.')}" if lines else ""))
+    return ", from ".join(dict.fromkeys(heads))
 
 
 def shown(text: object) -> str:
@@ -1069,8 +1066,10 @@ class _Arguments:
                 raise WrongKind(
                     f"`{name}` must be {kind_words(hint)}, got {came(given[name])}. {advice}"
                 )
-            if isinstance(given.get(name), str) and "\0" in given[name] and _names_files(hint):
-                raise Refusal(f"`{name}` cannot hold a null byte, got {came(given[name])}.")
+            if isinstance(given.get(name), str) and "\0" in given[name]:
+                kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+                if any((get_origin(kind) or kind) in (os.PathLike, Path) for kind in kinds):
+                    raise Refusal(f"`{name}` cannot hold a null byte, got {came(given[name])}.")
 
     @property
     def _name(self) -> str:
@@ -1184,11 +1183,6 @@ def fits(value: Any, hint: Any) -> bool:
         return True
     several = isinstance(value, list | tuple | set | frozenset | range)
     return not several or all(fits(one, args[0]) for one in value)
-
-
-def _names_files(hint: Any) -> bool:
-    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return any((get_origin(kind) or kind) in (os.PathLike, Path) for kind in kinds)
 
 
 def kind_words(hint: Any) -> str:

@@ -88,14 +88,10 @@ class Quantity(str):
     def __post_init__(self) -> None:
         """The range in words, where none was given."""
         if not self.range:
-            object.__setattr__(self, "range", self.words or self._ends())
-
-    def _ends(self) -> str:
-        if self.most < math.inf:
-            return (
-                f"{self.least:g} to {self.most:g}" if self.least < self.most else f"{self.least:g}"
-            )
-        return f"≥ {self.least:g}" if self.least > -math.inf else "any"
+            ends = f"≥ {self.least:g}" if self.least > -math.inf else "any"
+            if self.most < math.inf:
+                ends = f"{self.least:g}" + (f" to {self.most:g}" if self.least < self.most else "")
+            object.__setattr__(self, "range", self.words or ends)
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         """In files and other processes it is its name."""

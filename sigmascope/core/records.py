@@ -269,7 +269,11 @@ class Estimate:
 
     def _with(self, other: "Estimate", value: float, low: float, high: float) -> "Estimate":
         risk = min(1.0, self.risk + other.risk)
-        return _outwards(value, low, high, how=_both(self.how, other.how), risk=risk)
+        how, more = self.how, other.how
+        if how != more != "exact":  # both routes; that of a plain number goes without saying
+            both = how if more in how else f"{how}, {more}"
+            how = more if how == "exact" or how in more else both
+        return _outwards(value, low, high, how=how, risk=risk)
 
     def _through(
         self, f: Callable[[float], float], *, falling: bool = False, ulps: int = LIBRARY
@@ -307,13 +311,6 @@ def entrywise(value: Tensor, low: Tensor, high: Tensor, *, how: str) -> tuple[Es
 
 def _estimate(x: "Estimate | float") -> Estimate:
     return x if isinstance(x, Estimate) else Estimate.exactly(x)
-
-
-def _both(one: str, other: str) -> str:
-    """Both routes; that of a plain number goes without saying."""
-    if one == other or other == "exact":
-        return one
-    return other if one == "exact" or one in other else one if other in one else f"{one}, {other}"
 
 
 def _outwards(
