@@ -150,7 +150,14 @@ class FourBits(Decoder):
         row = prod(shape[1:])
         first, last = start * row, stop * row
         packed = arrays[0].all().view(torch.uint8).flatten()
-        table, scales = arrays[2].all().float().flatten(), self._scales(arrays)
+        table, scales = arrays[2].all().float().flatten(), arrays[1].all().flatten()
+        if self.nested:
+            sizes, steps = arrays[3].all().float().flatten(), arrays[4].all().float().flatten()
+            fits = len(sizes) * self.nested >= len(scales) and len(steps) >= 256
+            require_fit(fits and scales.dtype == torch.uint8, "its nested scales do not fit")
+            own = torch.arange(len(scales)) // self.nested
+            scales = steps[scales.long()] * sizes[own] + self.shift
+        scales = scales.float()
         fits = len(table) >= 16 and 2 * len(packed) >= last and len(scales) * self.block >= last
         require_fit(fits, "its codes, its table or its scales are fewer than its shape needs")
         out = torch.empty(last - first)
@@ -162,16 +169,6 @@ class FourBits(Decoder):
             blocks = torch.arange(at, end) // self.block
             torch.mul(table[codes], scales[blocks], out=out[at - first : end - first])
         return out.reshape(stop - start, *shape[1:])
-
-    def _scales(self, arrays: Sequence[Array]) -> Tensor:
-        scales = arrays[1].all().flatten()
-        if not self.nested:
-            return scales.float()
-        sizes, table = arrays[3].all().float().flatten(), arrays[4].all().float().flatten()
-        fits = len(sizes) * self.nested >= len(scales) and len(table) >= 256
-        require_fit(fits and scales.dtype == torch.uint8, "its nested scales do not fit")
-        blocks = torch.arange(len(scales)) // self.nested
-        return table[scales.long()] * sizes[blocks] + self.shift
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,20 @@ def train(
         raise guard.Refusal(
             f"`{data}` must hold one tensor of inputs, and targets. Name a file that has both."
         )
-    x, y = standardised(inputs.flatten(1)), _values(targets)
+    # targets as columns: a column for each class that is there
+    if targets.is_floating_point():
+        values = targets.reshape(len(targets), -1)
+    elif targets.is_complex() or targets.numel() != len(targets):
+        raise guard.Refusal(
+            "Targets must be real values, or one whole number a sample for its class, got "
+            f"{targets.dtype} of shape {tuple(targets.shape)}. Give values as floating numbers."
+        )
+    else:
+        known, classes = torch.unique(targets.flatten(), return_inverse=True)
+        what = f"One output for each of {len(known)} classes"
+        guard.require_room(4 * len(known) * len(targets), what)
+        values = torch.nn.functional.one_hot(classes, len(known))
+    x, y = standardised(inputs.flatten(1)), standardised(values, SPREAD)
     factory = Stacks(x.shape[1], y.shape[1], width)
     with progress_bar() as progress:
         sweep = theory.bottleneck.depth_sweep(
@@ -131,24 +144,3 @@ def standardised(x: "Tensor", spread: float = 1.0) -> "Tensor":
     x = x.float() - x.float().mean(0)
     size = x.std(0)
     return spread * x / size.where(size > 1e-6, size.new_ones(()))
-
-
-def _values(targets: "Tensor") -> "Tensor":
-    """Targets as columns: a column for each class that is there."""
-    import torch
-    from torch.nn import functional as F
-
-    from sigmascope.core import guard
-
-    if targets.is_floating_point():
-        return standardised(targets.reshape(len(targets), -1), SPREAD)
-    if targets.is_complex() or targets.numel() != len(targets):
-        raise guard.Refusal(
-            "Targets must be real values, or one whole number a sample for its class, got "
-            f"{targets.dtype} of shape {tuple(targets.shape)}. Give values as floating numbers."
-        )
-    known, classes = torch.unique(targets.flatten(), return_inverse=True)
-    guard.require_room(
-        4 * len(known) * len(targets), f"One output for each of {len(known)} classes"
-    )
-    return standardised(F.one_hot(classes, len(known)), SPREAD)

@@ -4,9 +4,8 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from sigmascope.core.guard import Mark, opened, printable, require_target, write_text
 from sigmascope.integrations.names import ALARM
@@ -44,7 +43,14 @@ class CSV:
             OSError: If they cannot be written; the lines that are there stay whole.
         """
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(_lines(look))
+        lines = csv.writer(text, lineterminator="\n")
+        for r in look.readings:
+            e, words = r.estimate, (printable(r.site), r.quantity, r.form)
+            lines.writerow((look.step, *words, e.value, e.low, e.high, printable(e.how), e.risk))
+        for f in look.findings:
+            on = 0.0 if f.name.endswith(OVER) else 1.0
+            words = (printable(f.site), ALARM, f.name.removesuffix(OVER))
+            lines.writerow((look.step, *words, on, on, on, printable(f.says), 0.0))
         if self._file is None:
             target = require_target(self.path, mark=MARK)
             if not target.exists() or target.stat().st_size == 0:
@@ -67,17 +73,6 @@ class CSV:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-def _lines(look: Look) -> Iterator[tuple[Any, ...]]:
-    for r in look.readings:
-        e = r.estimate
-        words = (printable(r.site), r.quantity, r.form)
-        yield (look.step, *words, e.value, e.low, e.high, printable(e.how), e.risk)
-    for f in look.findings:
-        on = 0.0 if f.name.endswith(OVER) else 1.0
-        words = (printable(f.site), ALARM, f.name.removesuffix(OVER))
-        yield (look.step, *words, on, on, on, printable(f.says), 0.0)
 
 
 def _whole(path: Path) -> int:

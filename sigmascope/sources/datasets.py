@@ -40,25 +40,23 @@ Sample = tuple[Tensor, Tensor | None, str]
 
 def digits(*, samples: int | None, generator: torch.Generator | None) -> Sample:
     """Handwritten digits of scikit-learn: `[n, 1, 8, 8]`, pixels divided by 16, in `[0, 1]`."""
-    pixels, labels = _digits()
-    images = (pixels / 16).float().reshape(-1, 1, 8, 8)
-    rows = choose(len(labels), labels, samples=samples, generator=generator)
-    name = described("digits", len(rows), len(labels), balanced=True, generator=generator)
-    return images[rows], labels[rows], name
-
-
-def _digits() -> tuple[Tensor, Tensor]:
-    """Pixels `[n, 64]` and labels: of its file, for to load them the package takes a second."""
+    # pixels [n, 64] and labels: of its file, for to load them the package takes a second
     package = find_spec("sklearn")
     for folder in (package and package.submodule_search_locations) or ():
         file = Path(folder) / "datasets" / "data" / "digits.csv.gz"
         if file.is_file():
             rows = torch.from_numpy(np.loadtxt(file, delimiter=","))
-            return rows[:, :-1], rows[:, -1].long()
-    from sklearn.datasets import load_digits
+            pixels, labels = rows[:, :-1], rows[:, -1].long()
+            break
+    else:
+        from sklearn.datasets import load_digits
 
-    content: Any = load_digits()
-    return torch.from_numpy(content.data), torch.from_numpy(content.target).long()
+        content: Any = load_digits()
+        pixels, labels = torch.from_numpy(content.data), torch.from_numpy(content.target).long()
+    images = (pixels / 16).float().reshape(-1, 1, 8, 8)
+    rows = choose(len(labels), labels, samples=samples, generator=generator)
+    name = described("digits", len(rows), len(labels), balanced=True, generator=generator)
+    return images[rows], labels[rows], name
 
 
 def gaussian(

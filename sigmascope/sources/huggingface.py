@@ -30,33 +30,31 @@ def open_folder(path: Path, *, generator: torch.Generator | None) -> tuple[nn.Mo
     transformers = _checked(path)
     with _quiet(transformers), lent(generator):
         try:
-            return _opened(transformers, path)
+            config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
+            names = getattr(config, "architectures", None) or []
+            kind = getattr(transformers, names[0], None) if names else transformers.AutoModel
+            if kind is None:
+                raise Refusal(
+                    f"`{path}` needs the class `{names[0]}`, which transformers "
+                    f"{transformers.__version__} does not have, and code from a folder is not run: "
+                    "name a function that builds the model, `file.py:name`."
+                )
+            if not any(found for pattern in WEIGHTS for found in path.glob(pattern)):
+                build = kind.from_config if kind is transformers.AutoModel else kind._from_config
+                with torch.device("meta"):
+                    sizes = [t.numel() * t.element_size() for t in build(config).parameters()]
+                guard.require_room(sum(sizes), f"The model of `{path}`")
+                return build(config).eval(), "random: the folder holds a config.json only"
+            model, report = kind.from_pretrained(
+                path, local_files_only=True, output_loading_info=True
+            )
+            missing = sorted(report["missing_keys"])
+            fresh = f", except {listed(missing)}, which are not in it and random" if missing else ""
+            return model, f"from {path.name}{fresh}"
         except Refusal:
             raise
         except Exception as error:  # transformers raises classes of its own, and others' as well
             raise Refusal(f"transformers cannot build `{path}` ({told(error)}).") from error
-
-
-def _opened(transformers: Any, path: Path) -> tuple[nn.Module, str]:
-    config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
-    names = getattr(config, "architectures", None) or []
-    kind = getattr(transformers, names[0], None) if names else transformers.AutoModel
-    if kind is None:
-        raise Refusal(
-            f"`{path}` needs the class `{names[0]}`, which transformers {transformers.__version__} "
-            "does not have, and code from a folder is not run: name a function that builds the "
-            "model, `file.py:name`."
-        )
-    if not any(found for pattern in WEIGHTS for found in path.glob(pattern)):
-        build = kind.from_config if kind is transformers.AutoModel else kind._from_config
-        with torch.device("meta"):
-            sizes = [t.numel() * t.element_size() for t in build(config).parameters()]
-        guard.require_room(sum(sizes), f"The model of `{path}`")
-        return build(config).eval(), "random: the folder holds a config.json only"
-    model, report = kind.from_pretrained(path, local_files_only=True, output_loading_info=True)
-    missing = sorted(report["missing_keys"])
-    fresh = f", except {listed(missing)}, which are not in it and random" if missing else ""
-    return model, f"from {path.name}{fresh}"
 
 
 def open_config(path: Path) -> Any:
