@@ -224,7 +224,12 @@ class Keepsake:
             t.detach_()
         if not _same_place(t, alias):
             t.data = alias
-        changed = not self._holds()
+        if isinstance(self.values, Spilled):
+            changed = not self.values.holds(self.alias)
+        elif self.values is not None:
+            changed = not _equal(self.alias, self.values)
+        else:
+            changed = self.checksum is not None and checksum(self.alias) != self.checksum
         if changed:
             if self.values is None:
                 raise Refusal(
@@ -251,13 +256,6 @@ class Keepsake:
                     now.clear()
                     now.update(self.hooks)
         return changed
-
-    def _holds(self) -> bool:
-        if isinstance(self.values, Spilled):
-            return self.values.holds(self.alias)
-        if self.values is not None:
-            return _equal(self.alias, self.values)
-        return self.checksum is None or checksum(self.alias) == self.checksum
 
 
 def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake]:
@@ -470,14 +468,11 @@ class Reach:
         if id(kind) not in self._seen:
             for base in kind.__mro__:
                 if id(base) not in self._seen and base.__module__.partition(".")[0] not in FOREIGN:
-                    self._class(base)
+                    own = {k: v for k, v in vars(base).items() if not k.startswith("__")}
+                    self.undo.append(partial(_restore_class, base, own))
+                    plain = (Tensor, list, dict, set, deque)
+                    self._push(v for v in own.values() if isinstance(v, plain))
                 self._seen.add(id(base))
-
-    def _class(self, kind: type) -> None:
-        content = {k: v for k, v in vars(kind).items() if not k.startswith("__")}
-        self.undo.append(lambda: _restore_class(kind, content))
-        plain = (Tensor, list, dict, set, deque)
-        self._push(v for v in content.values() if isinstance(v, plain))
 
     def _other(self, one: Any) -> None:
         if isinstance(one, list | set | deque | bytearray):
@@ -731,12 +726,16 @@ GLOBAL_HOOKS = tuple(
 
 def settings() -> list[Undo]:
     """How every setting is put back to what it is now."""
+    # torch.get_default_device would not tell a default from a device that was set
+    device = lambda: getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    before = device()
+    to = None if before is None else before.device
     return [
         *(_attribute(place, name) for place, name in OF_PYTHON),  # lists, before what is in them
         *(_pair(get, put) for get, put in PAIRS),
         *(_attribute(place, name) for place, name in ATTRIBUTES),
         *(_hooks(found) for found in GLOBAL_HOOKS),
-        _default_device(),
+        lambda: None if device() is before else torch.set_default_device(to),
         partial(np.random.set_state, np.random.get_state()),
         partial(random.setstate, random.getstate()),
     ]
@@ -761,14 +760,6 @@ def _hooks(found: dict[Any, Any]) -> Undo:
             found.update(before)
 
     return refill
-
-
-def _default_device() -> Undo:
-    # torch.get_default_device would not tell a default from a device that was set
-    get = lambda: getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
-    before = get()
-    to = None if before is None else before.device
-    return lambda: None if get() is before else torch.set_default_device(to)
 
 
 # what is held still belongs to all threads of the process: modes, hooks, random states, flags

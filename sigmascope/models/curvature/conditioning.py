@@ -48,8 +48,14 @@ def square_roots(rows: Tensor | None, loss: Loss | None, targets: Any) -> Float6
             f"{float(f.abs().max()):.3g} at which it is not. Scale the network down."
         )
     lam, vectors = torch.linalg.eigh(H)
+    # Where outputs are large a loss may be flat, as cross-entropy is where it is sure: its
+    # curvature `p (1 - p)` is then a small difference of numbers near one, and rounds as these
+    # do. Of what size they are is seen at outputs of one, where the curvature is as large as they.
+    near, _ = _second_derivatives(f / f.abs().max().clamp_min(1.0), loss, wanted)
+    size = torch.linalg.eigvalsh(near.nan_to_num(0.0, 0.0, 0.0)).abs().sum(1)
+    unit = torch.where(near.isfinite().all(2).all(1), size, 0.0)
     # directions that the loss ignores: the root of their rounding would look like a small value
-    noise = ROUNDED * torch.maximum(lam.amax(1), _unit(f, loss, wanted))
+    noise = ROUNDED * torch.maximum(lam.amax(1), unit)
     least = torch.maximum(noise, SEEN * lam.abs().max())
     if leak > float(least.max()) or bool((lam.amin(1) < -least).any()):
         what = "mixes samples" if leak > float(least.max()) else "is not convex in the output"
@@ -58,18 +64,6 @@ def square_roots(rows: Tensor | None, loss: Loss | None, targets: Any) -> Float6
             f"that {what}. Leave it out to measure with squared error."
         )
     return torch.where(lam > noise[:, None], lam, 0.0).sqrt()[:, :, None] * vectors.mT
-
-
-def _unit(f: Tensor, loss: Loss, targets: Any) -> Float64[Tensor, " n"]:
-    """The size of the numbers whose difference the curvature of each sample is.
-
-    Where outputs are large a loss may be flat, as cross-entropy is where it is sure: its curvature
-    `p (1 - p)` is then a small difference of numbers near one, and rounds as these do. Of what
-    size they are is seen at outputs of one, where the curvature is as large as they.
-    """
-    H, _ = _second_derivatives(f / f.abs().max().clamp_min(1.0), loss, targets)
-    size = torch.linalg.eigvalsh(H.nan_to_num(0.0, 0.0, 0.0)).abs().sum(1)
-    return torch.where(H.isfinite().all(2).all(1), size, 0.0)
 
 
 def _second_derivatives(

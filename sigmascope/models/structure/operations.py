@@ -375,7 +375,18 @@ def running_errors(
     Source:
         Higham 2002, Accuracy and Stability of Numerical Algorithms, Sec. 3.1 and 3.3.
     """
-    units, gates = _units(weights, biases, slope, activations, preactivations)
+    # the error of every pre-activation, and on which side the units are
+    units, gates, before = list[Tensor](), list[Gate](), torch.zeros_like(activations[0])
+    steepest = torch.tensor(max(1.0, abs(slope)), dtype=torch.float64)
+    for W, b, a, z in zip(weights, biases, activations, preactivations, strict=True):
+        size = W.abs() @ a.abs() + b.abs()
+        units.append(W.abs() @ before + (len(a) + 2) * EPS * size)
+        slopes = torch.where(z > 0, 1.0, slope).abs()
+        unsure = (z.abs() <= units[-1]) & (units[-1] > 0)
+        gates.append((slopes, unsure))
+        before = torch.where(unsure, steepest, slopes) * units[-1] + EPS * slopes * z.abs()
+    last = gates[-1][0]  # the output has no kink
+    gates[-1] = (torch.ones_like(last), torch.zeros_like(last, dtype=torch.bool))
     spread = abs(1 - slope)  # how far the slopes of the two sides of a kink are apart
     chains, ahead = [0.0], [0.0]  # the first and the last product are the weights themselves
     state = _Rows.none(len(weights[0])).gated(weights[0], gates[0], spread)
@@ -396,28 +407,10 @@ def running_errors(
         reads.append(state.whole)
     decided = not any(bool(unsure.any()) for _, unsure in gates)
     both = tuple(reversed(back)), tuple(reversed(reads))
-    return Errors(units, decided, tuple(chains), tuple(ahead), *both)
+    return Errors(tuple(units), decided, tuple(chains), tuple(ahead), *both)
 
 
 Gate = tuple[Tensor, Tensor]  # the slope of each unit, and whether it may be the other one
-
-
-def _units(
-    weights: Matrices, biases: Vectors, slope: float, activations: Vectors, zs: Vectors
-) -> tuple[tuple[Tensor, ...], list[Gate]]:
-    """Error of every pre-activation, and on which side the units are."""
-    errors, gates, before = [], [], torch.zeros_like(activations[0])
-    steepest = torch.tensor(max(1.0, abs(slope)), dtype=torch.float64)
-    for W, b, a, z in zip(weights, biases, activations, zs, strict=True):
-        size = W.abs() @ a.abs() + b.abs()
-        errors.append(W.abs() @ before + (len(a) + 2) * EPS * size)
-        slopes = torch.where(z > 0, 1.0, slope).abs()
-        unsure = (z.abs() <= errors[-1]) & (errors[-1] > 0)
-        gates.append((slopes, unsure))
-        before = torch.where(unsure, steepest, slopes) * errors[-1] + EPS * slopes * z.abs()
-    last = gates[-1][0]  # the output has no kink
-    gates[-1] = (torch.ones_like(last), torch.zeros_like(last, dtype=torch.bool))
-    return tuple(errors), gates
 
 
 @final
