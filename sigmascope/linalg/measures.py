@@ -137,7 +137,18 @@ def measure(
             "Pass the matrix, and these as `s`."
         )
     if matrix is not None and q.MEAN_SHIFT in asked:
-        found[q.MEAN_SHIFT] = _mean_shift(matrix, entries)
+        # The singular value of the constant part over the largest that the spread would give: a
+        # matrix `[m, n]` of equal entries has the singular value `|mean| √(mn)`; independent
+        # entries of spread s and mean zero stay below `s (√m + √n)` (Bai & Yin 1993).
+        m, n = matrix.shape
+        if entries is not None:
+            mean, spread = entries.mean, entries.spread
+        else:
+            mean, spread = dense.mean_and_spread(tamed(matrix)[0])
+        found[q.MEAN_SHIFT] = "its entries do not differ, or by rounding only"
+        if spread.low > 0:
+            constant = (mean**2).sqrt() * math.sqrt(m * n)
+            found[q.MEAN_SHIFT] = constant / (spread * (math.sqrt(m) + math.sqrt(n)))
     found |= {n: _of_spectrum(n, s, matrix, entries) for n in asked if n in OF_SPECTRUM}
     if matrix is not None and not {*NOISE, *TAIL}.isdisjoint(asked):
         found |= _of_laws(asked, s, matrix, entries, generator, samples)
@@ -147,23 +158,6 @@ def measure(
         {name: answer for name, answer in told if isinstance(answer, Estimate)},
         {name: answer for name, answer in told if isinstance(answer, str)},
     )
-
-
-def _mean_shift(A: Tensor, entries: Entries | None) -> Estimate | str:
-    """Singular value of the constant part over the largest that the spread would give.
-
-    A matrix `[m, n]` of equal entries has the singular value `|mean| √(mn)`; independent entries
-    of spread s and mean zero stay below `s (√m + √n)` (Bai & Yin 1993).
-    """
-    m, n = A.shape
-    if entries is not None:
-        mean, spread = entries.mean, entries.spread
-    else:
-        mean, spread = dense.mean_and_spread(tamed(A)[0])
-    if spread.low <= 0:
-        return "its entries do not differ, or by rounding only"
-    constant = (mean**2).sqrt() * math.sqrt(m * n)
-    return constant / (spread * (math.sqrt(m) + math.sqrt(n)))
 
 
 def _of_spectrum(

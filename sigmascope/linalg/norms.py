@@ -124,15 +124,12 @@ def schatten_norm(s: Spectrum, p: float) -> Estimate:
         return spectral_norm(s)
     require_complete(s, asked="schatten_norm")
     rounding = 4 * (len(s.sigma) + p) * EPS
-    low, value, high = (_power_mean(end, p) for end in (s.low, s.sigma, s.high))
+    ends: list[float] = []
+    for sigma in (s.low, s.sigma, s.high):
+        top = sigma[0].item()
+        ends.append(0.0 if top == 0 else top * (sigma / top).pow(p).sum().pow(1 / p).item())
+    low, value, high = ends
     if high == 0:
         return Estimate(value, low, high, s.how, s.risk)
     low, high = max(low * (1 - rounding) - SMALLEST, 0.0), high * (1 + rounding) + SMALLEST
     return Estimate(value, low, high, s.how, s.risk)
-
-
-def _power_mean(sigma: Tensor, p: float) -> float:
-    top = sigma[0].item()
-    if top == 0:
-        return 0.0
-    return top * (sigma / top).pow(p).sum().pow(1 / p).item()

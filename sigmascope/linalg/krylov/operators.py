@@ -154,33 +154,27 @@ def space(
     products = [A.there(Q)]
     while len(products) < steps and Q.shape[1] < n and products[-1].isfinite().all():
         Z = tamed(A.back(tamed(products[-1])[0]))[0]  # either may leave single precision
-        fresh = _outside(Z[:, : n - Q.shape[1]], Q)
+        # An orthonormal basis of what is there outside `Q`; where nothing is, what rounding left.
+        # Twice is enough (Parlett 1998, section 6.9) for what is there before the first pass; what
+        # only rounding left points anywhere, also into `Q`, and is taken over it again.
+        fresh = Z[:, : n - Q.shape[1]]
+        enough = 4 * torch.finfo(Q.dtype).eps * math.sqrt(Q.shape[1])
+        inside = Q.mT @ fresh
+        for _ in range(PASSES):
+            fresh = fresh - Q @ inside
+            longest = torch.linalg.vector_norm(fresh, dim=0).amax()
+            if longest > 0:
+                fresh = fresh / longest
+            else:  # nothing at all is left: columns that no short sum of unit vectors equals
+                places = torch.arange(1, fresh.numel() + 1, dtype=torch.float64)
+                fresh = torch.cos(places.view(fresh.shape).square()).to(fresh)
+            fresh = torch.linalg.qr(fresh)[0]
+            inside = Q.mT @ fresh
+            if float(torch.linalg.matrix_norm(inside)) <= enough:
+                break
         Q = torch.cat([Q, fresh], dim=1)
         products.append(A.there(fresh))
     return Q, torch.cat(products, dim=1)
-
-
-def _outside(Z: Float[Tensor, "n b"], Q: Float[Tensor, "n k"]) -> Float[Tensor, "n b"]:
-    """An orthonormal basis of `Z` outside `Q`; where `Z` has nothing there, what rounding left.
-
-    Twice is enough (Parlett 1998, section 6.9) for what is there before the first pass; what only
-    rounding left points anywhere, also into `Q`, and is taken over it again.
-    """
-    enough = 4 * torch.finfo(Q.dtype).eps * math.sqrt(Q.shape[1])
-    inside = Q.mT @ Z
-    for _ in range(PASSES):
-        Z = Z - Q @ inside
-        longest = torch.linalg.vector_norm(Z, dim=0).amax()
-        if longest > 0:
-            Z = Z / longest
-        else:  # nothing at all is left: columns that no short sum of unit vectors equals
-            places = torch.arange(1, Z.numel() + 1, dtype=torch.float64).view(Z.shape)
-            Z = torch.cos(places.square()).to(Z)
-        Z = torch.linalg.qr(Z)[0]
-        inside = Q.mT @ Z
-        if float(torch.linalg.matrix_norm(inside)) <= enough:
-            break
-    return Z
 
 
 def energy_of(A: Tensor) -> Float64[Tensor, ""]:

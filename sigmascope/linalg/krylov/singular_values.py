@@ -118,8 +118,19 @@ def leading(
     slack = share * float(found[0]) + lost
     low, high = (found - slack).clamp_min(0), found + slack
     if len(found) < map_.shape[1]:
-        left = map_.energy_over(energy, power)
-        high = _above(found, low, slack, size=map_.shape[1], block=block, steps=steps, energy=left)
+        # by energy and by chance
+        left, size = map_.energy_over(energy, power), map_.shape[1]
+        high = torch.full_like(found, math.inf)
+        if left is not None:
+            taken = low.square().cumsum(0) - low.square()
+            high = (left - taken).clamp_min(0).sqrt() + slack
+        drawn = min(block, size)
+        tried = min(drawn // 2, len(found))
+        for i in range(tried):
+            short = missed(i + 1, size=size, block=drawn, steps=steps, risk=RISK / tried)
+            if short < 1:
+                high[i] = min(float(high[i]), (float(found[i]) + slack) / math.sqrt(1 - short))
+        high = torch.maximum(high.cummin(0).values, found)
     power += map_.power
     low, sigma, high = (times(end, power) for end in (low, found, high))
     if power < 0:  # they may have been rounded among subnormal numbers
@@ -138,30 +149,6 @@ def leading(
         Spectrum(sigma, map_.asked, how, low, high, risk),
         *(sides if not map_.turned else sides[::-1]),
     )
-
-
-def _above(
-    sigma: Float64[Tensor, " k"],
-    low: Float64[Tensor, " k"],
-    slack: float,
-    *,
-    size: int,
-    block: int,
-    steps: int,
-    energy: float | None,
-) -> Float64[Tensor, " k"]:
-    """Upper ends of the leading ones of `size` values, by energy and by chance."""
-    high = torch.full_like(sigma, math.inf)
-    if energy is not None:
-        taken = low.square().cumsum(0) - low.square()
-        high = (energy - taken).clamp_min(0).sqrt() + slack
-    block = min(block, size)
-    tried = min(block // 2, len(sigma))
-    for i in range(tried):
-        short = missed(i + 1, size=size, block=block, steps=steps, risk=RISK / tried)
-        if short < 1:
-            high[i] = min(float(high[i]), (float(sigma[i]) + slack) / math.sqrt(1 - short))
-    return torch.maximum(high.cummin(0).values, sigma)
 
 
 @cache
@@ -233,7 +220,20 @@ def golub_kahan(
         Golub & Kahan 1965; Kuczyński & Woźniakowski 1992, Theorem 4.2.
     """
     operator = _in_float64(A.detach()) if isinstance(A, Tensor) else A
-    theta, top = _bidiagonal(operator, steps, generator)
+    # `B / top`, for `A V = U B` with `U`, `V` orthonormal and `B` upper bidiagonal
+    m, n = operator.shape
+    there, back = operator.apply, operator.adjoint
+    there, back = (there, back) if m >= n else (back, there)
+    U, V = (Basis(side, steps, operator, generator) for side in (max(m, n), min(m, n)))
+    B = torch.zeros(steps, steps, dtype=torch.float64)
+    V.restart()
+    for j in range(steps):
+        B[j, j] = U.extend(there(V.last()))
+        if j + 1 < steps:
+            B[j, j + 1] = V.extend(back(U.last()))
+    top = B.abs().amax().item()
+    top = top if top > 0 else 1.0
+    theta = B / top
     if not theta.isfinite().all():
         raise overflowing(operator.shape) if isinstance(A, Tensor) else not_finite_products(A.shape)
     theta = torch.linalg.svdvals(theta)
@@ -277,23 +277,6 @@ def _in_float64(A: Float[Tensor, "m n"]) -> Operator:
         ),
         A.new_empty(0, dtype=torch.float64),
     )
-
-
-def _bidiagonal(
-    A: Operator, steps: int, generator: torch.Generator | None
-) -> tuple[Float64[Tensor, "k k"], float]:
-    """`B / top` and `top`, for `A V = U B` with `U`, `V` orthonormal and `B` upper bidiagonal."""
-    m, n = A.shape
-    there, back = (A.apply, A.adjoint) if m >= n else (A.adjoint, A.apply)
-    U, V = Basis(max(m, n), steps, A, generator), Basis(min(m, n), steps, A, generator)
-    B = torch.zeros(steps, steps, dtype=torch.float64)
-    V.restart()
-    for j in range(steps):
-        B[j, j] = U.extend(there(V.last()))
-        if j + 1 < steps:
-            B[j, j + 1] = V.extend(back(U.last()))
-    top = B.abs().amax().item()
-    return (B / top if top > 0 else B), (top if top > 0 else 1.0)
 
 
 NEAR = 2  # vectors that a symmetric map's product with the last one mostly lies along
