@@ -370,7 +370,18 @@ def read_sweep(networks: Sequence[Trained]) -> DepthSweep:
         groups.setdefault((not n.fits, n.ridge, -n.rank[0]), []).append(n)
     for (misses, ridge, least), members in sorted(groups.items()):
         depths = [n.depth for n in members]
-        slope, offset = _line(depths, [n.norm for n in members])
+        # least squares with Student's interval for the slope
+        at, norms = np.array(depths, dtype=float), np.array([n.norm for n in members])
+        slope, offset = Estimate(0.0, -math.inf, math.inf, "one depth only"), members[0].norm
+        if len(set(depths)) > 1:
+            fitted, offset = np.polyfit(at, norms, 1).tolist()
+            room, free = math.inf, len(at) - 2
+            if free > 0:
+                spread = math.sqrt(float(((norms - offset - fitted * at) ** 2).sum()) / free)
+                error = spread / math.sqrt(float(((at - at.mean()) ** 2).sum()))
+                room = float(scipy.special.stdtrit(free, 1 - RISK / 2)) * error
+            how = f"least squares over {len(at)} networks"
+            slope = Estimate(fitted, fitted - room, fitted + room, how, RISK)
         tangent = sum(n.tangent for n in members) / len(members)
         plateaus.append(
             RankPlateau(ridge, -least, tuple(depths), slope, offset, tangent, not misses)
@@ -406,21 +417,6 @@ def read_sweep(networks: Sequence[Trained]) -> DepthSweep:
             f"{worst.tangent / last.tangent:.1f} times as large"
         )
     return DepthSweep(tuple(networks), segments, rank, words + ".")
-
-
-def _line(x: list[int], y: list[float]) -> tuple[Estimate, float]:
-    """Least squares with Student's interval for the slope."""
-    if len(set(x)) < 2:
-        return Estimate(0.0, -math.inf, math.inf, "one depth only"), y[0]
-    at, norms = np.array(x, dtype=float), np.array(y)
-    slope, offset = np.polyfit(at, norms, 1).tolist()
-    room = math.inf
-    if len(x) > 2:
-        spread = math.sqrt(float(((norms - offset - slope * at) ** 2).sum()) / (len(x) - 2))
-        error = spread / math.sqrt(float(((at - at.mean()) ** 2).sum()))
-        room = float(scipy.special.stdtrit(len(x) - 2, 1 - RISK / 2)) * error
-    how = f"least squares over {len(x)} networks"
-    return Estimate(slope, slope - room, slope + room, how, RISK), offset
 
 
 # ------------------------------------------------------------------------------

@@ -390,30 +390,23 @@ class Shadows:
     def of(self, t: Tensor) -> Tensor | None:
         """Labels of a tensor, entry by entry; None where all are zero."""
         memory = _memory(t)
-        if memory in self.owners:
-            self._follow(t)
+        owner = self.owner(t) if memory in self.owners else None
+        if owner is not None and not (owner.first or owner.clash):
+            size = owner.tensor.numel()
+            if owner.name in self.frames:
+                owner.clash = "it is used as a matrix and entry by entry"
+            elif size > MOST_ENTRIES:
+                owner.clash = "it is too large to be followed entry by entry"
+            else:  # an unknown of its own for each entry of a parameter
+                owner.first = self.unknowns.fresh(size, self.new_bundle())
+                ids = torch.arange(owner.first, owner.first + size, dtype=torch.int32)
+                start = int(owner.tensor.storage_offset())
+                self._shadow(owner.tensor)[start : start + size] = ids
         shadow = self._labels.get(memory)
         if shadow is None or not t.is_floating_point():
             return None
         found = shadow.as_strided(t.size(), t.stride(), t.storage_offset())
         return found if bool(found.any()) else None
-
-    def _follow(self, t: Tensor) -> None:
-        """Give each entry of a parameter an unknown of its own."""
-        owner = self.owner(t)
-        if owner is None or owner.first or owner.clash:
-            return
-        size = owner.tensor.numel()
-        if owner.name in self.frames:
-            owner.clash = "it is used as a matrix and entry by entry"
-        elif size > MOST_ENTRIES:
-            owner.clash = "it is too large to be followed entry by entry"
-        if owner.clash:
-            return
-        owner.first = self.unknowns.fresh(size, self.new_bundle())
-        ids = torch.arange(owner.first, owner.first + size, dtype=torch.int32)
-        start = int(owner.tensor.storage_offset())
-        self._shadow(owner.tensor)[start : start + size] = ids
 
     def _shadow(self, t: Tensor) -> Tensor:
         memory = _memory(t)

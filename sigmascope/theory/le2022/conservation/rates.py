@@ -1,7 +1,7 @@
 """The rate of every balance along gradient flow, measured on one batch."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, final
@@ -131,32 +131,34 @@ def judged(subject: Subject, claimed: Sequence[Invariant]) -> list[Invariant]:
         symmetries_of(Subject(subject.model, subject.batch)) if subject.loss is not None else None
     )
     of_any_loss = None if free is None else {_key(c) for c in claims(free)}
-    return [c if _settled(c) else _chosen(c, trials, of_any_loss) for c in measured]
+    # of each claim the measurement that tells most
+    chosen: list[Invariant] = []
+    for claim in measured:
+        if _settled(claim):
+            chosen.append(claim)
+            continue
+        found = [
+            trial.measure(claim)
+            for pull, trial in trials.items()
+            if pull != "random" or of_any_loss is None or _key(claim) in of_any_loss
+        ]
+        telling = [i for i in found if i.noise < MOST]
+        kept = [i for i in telling if i.rate <= i.tolerance]
+        if telling:
+            best = min(kept or telling, key=lambda i: i.noise)
+            # a unit that hardly varies is scaled by eps alone, whatever the share of eps elsewhere
+            off = not kept and claim.kind == "norm" and claim.slack > 0
+            chosen.append(replace(best, noise=math.inf) if off else best)
+        else:
+            # nothing but rounding, of which nothing can be told; or no gradient at all, and no rate
+            noise = math.inf if any(i.rate for i in found) else 0.0
+            chosen.append(replace(found[0], noise=noise))
+    return chosen
 
 
 def _settled(claim: Invariant) -> bool:
     """Whether the gradient of the loss says that it is kept."""
     return math.isfinite(claim.noise) and claim.rate <= claim.tolerance
-
-
-def _chosen(
-    claim: Invariant, trials: Mapping[Pull, TrialGradient], of_any_loss: set[Any] | None
-) -> Invariant:
-    """The measurement that tells most of a claim."""
-    found = [
-        trial.measure(claim)
-        for pull, trial in trials.items()
-        if pull != "random" or of_any_loss is None or _key(claim) in of_any_loss
-    ]
-    telling = [i for i in found if i.noise < MOST]
-    kept = [i for i in telling if i.rate <= i.tolerance]
-    if kept or telling:
-        best = min(kept or telling, key=lambda i: i.noise)
-        # a unit that hardly varies is scaled by eps alone, whatever the share of eps elsewhere
-        off = not kept and claim.kind == "norm" and claim.slack > 0
-        return replace(best, noise=math.inf) if off else best
-    # nothing but rounding, of which nothing can be told; or no gradient at all, and no rate
-    return replace(found[0], noise=math.inf if any(i.rate for i in found) else 0.0)
 
 
 def _key(claim: Invariant) -> tuple[Any, ...]:
