@@ -43,19 +43,26 @@ class CSV:
             OSError: If they cannot be written; the lines that are there stay whole.
         """
         text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
+        rows = csv.writer(text, lineterminator="\n")
         for r in look.readings:
             e, words = r.estimate, (printable(r.site), r.quantity, r.form)
-            lines.writerow((look.step, *words, e.value, e.low, e.high, printable(e.how), e.risk))
+            rows.writerow((look.step, *words, e.value, e.low, e.high, printable(e.how), e.risk))
         for f in look.findings:
             on = 0.0 if f.name.endswith(OVER) else 1.0
             words = (printable(f.site), ALARM, f.name.removesuffix(OVER))
-            lines.writerow((look.step, *words, on, on, on, printable(f.says), 0.0))
+            rows.writerow((look.step, *words, on, on, on, printable(f.says), 0.0))
         if self._file is None:
             target = require_target(self.path, mark=MARK)
             if not target.exists() or target.stat().st_size == 0:
                 write_text(target, HEADER, mark=MARK)
-            whole = _whole(target)
+            whole = 0  # bytes up to the end of the last line that has one
+            with opened(target) as lines:
+                end = lines.seek(0, os.SEEK_END)
+                while end > 0 and not whole:
+                    start = max(end - (1 << 16), 0)
+                    lines.seek(start)
+                    at = lines.read(end - start).rfind(b"\n")
+                    whole, end = (start + at + 1 if at >= 0 else 0), start
             file = os.open(target, os.O_RDWR | os.O_APPEND)
             os.ftruncate(file, whole)
             self._file = file
@@ -73,17 +80,3 @@ class CSV:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-def _whole(path: Path) -> int:
-    """Bytes up to the end of the last line that has one."""
-    with opened(path) as file:
-        end = file.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(end - (1 << 16), 0)
-            file.seek(start)
-            at = file.read(end - start).rfind(b"\n")
-            if at >= 0:
-                return start + at + 1
-            end = start
-    return 0

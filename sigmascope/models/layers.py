@@ -574,7 +574,17 @@ def require_samples(calls: Sequence[Call], batch: Batch, output: Tensor, *, coun
     first = next(tensors(batch))
     times = Counter(module_name(c.site) for c in calls)
     for c in calls:
-        short = c.input.ndim < _dimensions(c.module, output, count)
+        # dimensions of what a layer reads where samples are among them
+        if isinstance(c.module, _ConvNd):
+            least = 2 + len(c.module.kernel_size)
+        elif isinstance(c.module, nn.RNNBase | nn.MultiheadAttention):
+            least = 3
+        elif isinstance(c.module, nn.Linear | nn.RNNCellBase):
+            least = 2
+        else:  # a layer of the user's own may well read single numbers
+            apart = output.shape[:1] == (count,)
+            least = 1 if isinstance(c.module, nn.Embedding | nn.EmbeddingBag) or apart else 2
+        short = c.input.ndim < least
         whole = c.input.shape[:1] == first.shape[:1] and c.input.ndim >= first.ndim
         if short and whole and times[c.site] == 1:  # a loop over samples calls it again and again
             raise Refusal(
@@ -583,18 +593,6 @@ def require_samples(calls: Sequence[Call], batch: Batch, output: Tensor, *, coun
                 f"reads {tuple(c.input.shape)} as one sample. Pass `batch.unsqueeze(0)` for one "
                 f"sample, or {count} samples as {(count, *c.input.shape)}."
             )
-
-
-def _dimensions(module: nn.Module, output: Tensor, count: int) -> int:
-    """Dimensions of what a layer reads where samples are among them."""
-    if isinstance(module, _ConvNd):
-        return 2 + len(module.kernel_size)
-    if isinstance(module, nn.RNNBase | nn.MultiheadAttention):
-        return 3
-    if isinstance(module, nn.Linear | nn.RNNCellBase):
-        return 2
-    apart = output.shape[:1] == (count,)  # a layer of the user's own may well read single numbers
-    return 1 if isinstance(module, nn.Embedding | nn.EmbeddingBag) or apart else 2
 
 
 def called(model: nn.Module, batch: Batch, *, run: Callable[..., Any] | None = None) -> Any:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from operator import is_
+from operator import is_, setitem
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -481,7 +481,7 @@ class Reach:
             self._push(() if isinstance(one, bytearray) else content)
         elif isinstance(one, array):
             kept = one[:]
-            self.undo.append(lambda: None if one == kept else _restore_array(one, kept))
+            self.undo.append(lambda: None if one == kept else setitem(one, slice(None), kept))
         elif isinstance(one, SimpleNamespace):
             self._mapping(vars(one))
         elif (undo := _state_of(one)) is not None:
@@ -566,10 +566,6 @@ def _restore_sequence(found: Any, content: Any) -> None:
         return
     found.clear()
     found.update(content) if isinstance(found, set) else found.extend(content)
-
-
-def _restore_array(found: Any, content: Any) -> None:
-    found[:] = content
 
 
 def _restore_slots(one: Any, slots: Mapping[str, Any]) -> None:
