@@ -83,26 +83,23 @@ def directions_of(subject: Subject) -> tuple[Directions, ...]:
         if owners[id(module.weight)] != 1 or getattr(module, "groups", 1) != 1:
             continue
         rows = _rows(module, one.output)
-        if bool(rows.isfinite().all()) and len(rows) > 1:
-            mean = rows.mean(0) * float(module.bias is not None)
-            found.append(Directions(one.site, module, mean, *_principal(module, rows - mean)))
+        if not bool(rows.isfinite().all()) or len(rows) < 2:
+            continue
+        mean = rows.mean(0) * float(module.bias is not None)
+        # principal directions and the energy along each, in the range of the weight
+        rest, weight, within = rows - mean, module.weight.detach().double().cpu().flatten(1), None
+        if weight.shape[0] > weight.shape[1]:  # a head of many outputs: no matrix of their square
+            within = torch.linalg.qr(weight)[0]
+            rest = rest @ within
+        if len(rest) < rest.shape[1]:
+            _, s, axes = torch.linalg.svd(rest, full_matrices=False)
+            directions, energies = axes.mT, s.square()
+        else:
+            energies, directions = torch.linalg.eigh(rest.mT @ rest)
+            directions, energies = directions.flip(1), energies.flip(0).clamp(min=0)
+        directions = directions if within is None else within @ directions
+        found.append(Directions(one.site, module, mean, directions, energies))
     return tuple(found)
-
-
-def _principal(module: Plain, rest: Tensor) -> tuple[Tensor, Tensor]:
-    """Principal directions of rows, and the energy along each; in the range of the weight."""
-    weight = module.weight.detach().double().cpu().flatten(1)
-    within = None
-    if weight.shape[0] > weight.shape[1]:  # a head of many outputs: no matrix of their square
-        within = torch.linalg.qr(weight)[0]
-        rest = rest @ within
-    if len(rest) < rest.shape[1]:
-        _, s, axes = torch.linalg.svd(rest, full_matrices=False)
-        directions, energies = axes.mT, s.square()
-    else:
-        energies, directions = torch.linalg.eigh(rest.mT @ rest)
-        directions, energies = directions.flip(1), energies.flip(0).clamp(min=0)
-    return directions if within is None else within @ directions, energies
 
 
 def _rows(module: Plain, output: Tensor) -> Float64[Tensor, "n out"]:

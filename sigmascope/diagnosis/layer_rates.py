@@ -77,7 +77,12 @@ def layer_rates(
                 f"Rates need layers with a curvature and a `share` above 0, got {len(tops)} layers "
                 f"and {share:g}. `sigmascope landscape` says why a layer has none."
             )
-        together = _top(_scaled(whole.operator, blocks, tops), *FINE).high
+        # `D A D`, in which every block has the largest eigenvalue 1
+        A, d = whole.operator, torch.zeros(whole.operator.shape[0], dtype=torch.float64)
+        for name, top in tops.items():
+            d[blocks[name]] = top**-0.5
+        apply = lambda X: d.to(X)[:, None] * A.apply(d.to(X)[:, None] * X)
+        together = _top(Operator(A.shape, apply, apply, A.like), *FINE).high
     rates = {name: share / (together * top) for name, top in tops.items()}
     groups: dict[str, list[nn.Parameter]] = {}
     for name, p in model.named_parameters():
@@ -101,19 +106,6 @@ def _part(A: Operator, rows: Tensor) -> Operator:
         return A.apply(wide)[rows.to(X.device)]
 
     return Operator((len(rows), len(rows)), apply, apply, A.like)
-
-
-def _scaled(A: Operator, blocks: dict[str, Tensor], tops: dict[str, float]) -> Operator:
-    """`D A D`, in which every block has the largest eigenvalue 1."""
-    d = torch.zeros(A.shape[0], dtype=torch.float64)
-    for name, top in tops.items():
-        d[blocks[name]] = top**-0.5
-
-    def apply(X: Tensor) -> Tensor:
-        by = d.to(X)[:, None]
-        return by * A.apply(by * X)
-
-    return Operator(A.shape, apply, apply, A.like)
 
 
 def _top(A: Operator, steps: int, tolerance: float) -> Estimate:

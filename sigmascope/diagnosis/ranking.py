@@ -260,21 +260,19 @@ def ranked_entries(
     with budget.counting():
         for done, entry in enumerate(entries):
             tried.append(_Tried.of(entry, budget, left=len(entries) - done))
+        left = passes * len(tried) - sum(t.looked for t in tried)
+        order = lambda t: t.order
+        going = sorted((t for t in tried if t.going), key=order, reverse=True)
         with suppress(OverBudget):  # what was seen until then is enough for an order
-            _halve(tried, passes * len(tried) - sum(t.looked for t in tried))
-    ordered = sorted(tried, key=lambda t: t.order, reverse=True)
+            # half of what is left for the better half of those on their way, and so on among these
+            while going and left >= len(going):
+                going = going[: max(1, len(going) // 2)]
+                rounds = max(1, left // (2 * len(going))) if len(going) > 1 else left
+                for each in going:
+                    left -= each.go_on(min(rounds, left))
+                going = sorted((t for t in going if t.going), key=order, reverse=True)
+    ordered = sorted(tried, key=order, reverse=True)
     return tuple(t.ranked(place + 1) for place, t in enumerate(ordered))
-
-
-def _halve(tried: "Sequence[_Tried]", left: int) -> None:
-    """Spend what is left: half on the better half of those on their way, and so on among these."""
-    going = sorted((t for t in tried if t.going), key=lambda t: t.order, reverse=True)
-    while going and left >= len(going):
-        going = going[: max(1, len(going) // 2)]
-        rounds = max(1, left // (2 * len(going))) if len(going) > 1 else left
-        for each in going:
-            left -= each.go_on(min(rounds, left))
-        going = sorted((t for t in going if t.going), key=lambda t: t.order, reverse=True)
 
 
 def looked(entry: Entry, budget: Budget | None = None, *, among: int = 1) -> Probing:

@@ -168,26 +168,25 @@ def _views(readings: Sequence[Reading], depth: Mapping[str, int]) -> Iterator[di
     """Each view that has curves, in each of its forms, by panels."""
     for view in q.EVERY:
         own = [r for r in readings if r.view == view]
-        if placed := [r for r in own if r.site in depth]:
-            every = [*dict.fromkeys(r.form for r in own)]
-            apart = [form for form in every if form not in _COMMON]
-            forms = sorted(apart, key=lambda form: form not in _FIRST) or every[:1]
-            panels = ({"form": form, "panels": [*_panels(placed, form)]} for form in forms)
-            yield {"view": view, "forms": list(panels)}
-
-
-def _panels(readings: Sequence[Reading], form: str) -> Iterator[dict[str, Any]]:
-    """Quantities in one unit share a panel, each other has its own."""
-    there = dict.fromkeys(r.quantity for r in readings if r.form in (form, *_COMMON))
-    families = {
-        title: here
-        for title, names in q.families().items()
-        if len(here := [name for name in names if name in there]) > 1
-    }
-    joined = {name for names in families.values() for name in names}
-    alone = {name[0].upper() + name[1:]: [name] for name in there if name not in joined}
-    for title, names in [*families.items(), *alone.items()]:
-        yield {"title": title, "quantities": names}
+        if not any(r.site in depth for r in own):
+            continue
+        every = [*dict.fromkeys(r.form for r in own)]
+        apart = [form for form in every if form not in _COMMON]
+        forms = []
+        for form in sorted(apart, key=lambda form: form not in _FIRST) or every[:1]:
+            placed = (r for r in own if r.site in depth and r.form in (form, *_COMMON))
+            there = dict.fromkeys(r.quantity for r in placed)
+            families = {  # quantities in one unit share a panel, each other has its own
+                title: here
+                for title, names in q.families().items()
+                if len(here := [name for name in names if name in there]) > 1
+            }
+            joined = {name for names in families.values() for name in names}
+            alone = {name[0].upper() + name[1:]: [name] for name in there if name not in joined}
+            titled = [*families.items(), *alone.items()]
+            panels = [{"title": title, "quantities": names} for title, names in titled]
+            forms.append({"form": form, "panels": panels})
+        yield {"view": view, "forms": forms}
 
 
 def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
@@ -200,38 +199,36 @@ def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
     for place, theorem in enumerate(dict.fromkeys(c.theorem for c in profile.checks)):
         own = [c for c in profile.checks if c.theorem == theorem]
         checks = [c for c in own if c.verdict not in _SILENT]
-        curve = _BOUNDED.get(theorem) or _bounded(checks, readings)
-        if checks and curve is not None:
-            points = {
-                depth[c.site]: i
-                for i, c in enumerate(own)
-                if c.verdict not in _SILENT and c.site in depth and c.limit is not None
-            }
-            # in the order of depth; None, which is a gap, for layers between without one
-            line = [None, *map(points.get, sorted({*every, *points}))]
-            shown = [i for before, i in pairwise(line) if before is not None or i is not None]
-            yield {
-                **{"theorem": theorem, "curve": curve, "sense": checks[0].sense},
-                **{"says": checks[0].statement, "place": place},
-                "points": shown,
-            }
-
-
-def _bounded(checks: list[Check], readings: dict[str, list[Reading]]) -> Curve | None:
-    """The curve whose readings are, at every site, the side that these checks bound.
-
-    For a theorem not listed above. A check names no quantity: where the measured side is not a
-    reading, or is several, there is no curve into which its bound could honestly be drawn.
-    """
-    common: set[Curve] | None = None
-    for check in checks:
-        same = {
-            (r.view, r.form, r.quantity)
-            for r in readings.get(check.site, ())
-            if check.measured is not None and r.estimate.value == check.measured.value
+        curve = _BOUNDED.get(theorem)
+        if curve is None:
+            # the curve whose readings are, at every site, the side that these checks bound. A check
+            # names no quantity: where the measured side is not a reading, or is several, there is
+            # no curve into which its bound could honestly be drawn
+            same = [
+                {
+                    (r.view, r.form, r.quantity)
+                    for r in readings.get(c.site, ())
+                    if c.measured is not None and r.estimate.value == c.measured.value
+                }
+                for c in checks
+            ]
+            common = set.intersection(*same) if same else set[Curve]()
+            curve = next(iter(common)) if len(common) == 1 else None
+        if not checks or curve is None:
+            continue
+        points = {
+            depth[c.site]: i
+            for i, c in enumerate(own)
+            if c.verdict not in _SILENT and c.site in depth and c.limit is not None
         }
-        common = same if common is None else common & same
-    return next(iter(common)) if common and len(common) == 1 else None
+        # in the order of depth; None, which is a gap, for layers between without one
+        line = [None, *map(points.get, sorted({*every, *points}))]
+        shown = [i for before, i in pairwise(line) if before is not None or i is not None]
+        yield {
+            **{"theorem": theorem, "curve": curve, "sense": checks[0].sense},
+            **{"says": checks[0].statement, "place": place},
+            "points": shown,
+        }
 
 
 # ------------------------------------------------------------------------------
@@ -259,13 +256,32 @@ def pieces(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Html]:
         value, high = chance.estimate.value, chance.estimate.high
         tone = "good" if value >= 0.5 else "error" if high < 0.5 else "warning"
         odds.append(tile(chance.name, compact(value, digits=2), f"chance {tone}", chance.says))
+    # counts; a theorem that holds is no praise of the network, so that none is green
+    tiles = [*severities(findings)]
+    causes, layers, readings = len(folded(findings)), len(profile.layers), len(profile.readings)
+    if more := len(findings) - causes:
+        verb = plural(more, "finding follows", "findings follow")
+        tiles.append(tile(f"{verb} from {plural(causes, 'it', 'them')}", str(more)))
+    tiles.append(tile(plural(layers, "layer"), str(layers)))
+    tiles.append(tile(plural(readings, "reading"), str(readings)))
+    spoke: dict[str, set[Verdict]] = {}
+    for c in profile.checks:
+        spoke.setdefault(c.theorem, set()).add(c.verdict)
+    said = [some for some in spoke.values() if some - _SILENT]
+    if spoke and not said:
+        tiles.append(tile("theorems apply to this model", "none"))
+    elif said:
+        broken = sum(Verdict.VIOLATED in some for some in said)
+        words = plural(len(said), "theorem that applies is", "theorems that apply are")
+        held = f"{len(said) - broken} of {len(said)}"
+        tiles.append(tile(f"{words} upheld", held, "error" if broken else ""))
     at = {place: site for site, place in reversed(depth.items())}
     at |= {layer.depth: layer.site for layer in profile.layers}
     return {
         "model": joined([about.get("name", about.get("model", "Profile"))]),
         "coverage": joined([seen.says]),
         "chances": joined(odds),
-        "tiles": joined(_tiles(profile, findings)),
+        "tiles": joined(tiles),
         "headline": joined([headline(findings) if findings else ""]),
         "cards": joined(found),
         **_training(profile),
@@ -294,28 +310,6 @@ def _way(finding: Finding, place: int, depth: Mapping[str, int], drawn: Sequence
     seen = first.view in drawn and first.site in depth if first else finding.site in depth
     words = {"type": "button", "class_": "button", "data_finding": str(place)}
     return element("button", "Show in the curves", **words) if seen else None
-
-
-def _tiles(profile: Profile, findings: tuple[Finding, ...]) -> Iterator[Html]:
-    """Counts; a theorem that holds is no praise of the network, so that none is green."""
-    yield from severities(findings)
-    causes, layers, readings = len(folded(findings)), len(profile.layers), len(profile.readings)
-    if more := len(findings) - causes:
-        verb = plural(more, "finding follows", "findings follow")
-        yield tile(f"{verb} from {plural(causes, 'it', 'them')}", str(more))
-    yield tile(plural(layers, "layer"), str(layers))
-    yield tile(plural(readings, "reading"), str(readings))
-    spoke: dict[str, set[Verdict]] = {}
-    for c in profile.checks:
-        spoke.setdefault(c.theorem, set()).add(c.verdict)
-    said = [some for some in spoke.values() if some - _SILENT]
-    if spoke and not said:
-        yield tile("theorems apply to this model", "none")
-    elif said:
-        broken = sum(Verdict.VIOLATED in some for some in said)
-        words = plural(len(said), "theorem that applies is", "theorems that apply are")
-        held = f"{len(said) - broken} of {len(said)}"
-        yield tile(f"{words} upheld", held, "error" if broken else "")
 
 
 def _training(profile: Profile) -> dict[str, Html]:

@@ -102,7 +102,19 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
     found = {c: sites for c in q.columns() if (sites := most_telling(profile, c.name, c.views[0]))}
     if not profile.layers or not found:
         return None
-    places = _rows(profile, keep, whole=screen.whole)
+    # layers to show, in order, and in their place the number of those left out
+    layers = sorted(profile.layers, key=lambda layer: layer.depth)
+    whole = screen.whole or len(layers) <= 2 * _ENDS + 6
+    places: list[Layer | int] = []
+    for i, layer in enumerate(layers):
+        if whole or i < _ENDS or i >= len(layers) - _ENDS or layer.site in keep:
+            places.append(layer)
+        elif places and isinstance(places[-1], int):
+            places[-1] += 1
+        else:
+            places.append(1)
+    if any(r.site == OUTPUT for r in profile.readings):
+        places.append(Layer(OUTPUT, "", len(layers)))
     sizes = {  # the largest rank that the representation read by each layer can have
         s.site: min(s.spectrum.shape)
         for s in profile.spectra
@@ -125,8 +137,12 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
         return count, max(free(count), _LEAST)
 
     if any(layer.writes for layer in profile.layers):
-        sizes_of = {place.site: _sizes(place) for place in places if isinstance(place, Layer)}
-        whole = [*SIZES, *heads], {site: [*sizes_of[site], *row] for site, row in cells.items()}
+        whole = [*SIZES, *heads], dict(cells)
+        for p in places:
+            if isinstance(p, Layer):
+                known = "?" if p.multiply_adds is None else amount(p.multiply_adds)
+                own = ["×".join(map(str, p.writes)), amount(p.numbers), known]
+                whole[1][p.site] = [*(own if p.writes else [""] * len(own)), *cells[p.site]]
         # numbers that were measured stand before what is known of a layer
         if fitting(*whole)[0] >= len(SIZES) + min(_LEAST_QUANTITIES, len(heads)):
             heads, cells = whole
@@ -145,14 +161,6 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
 
 
 SIZES = ("output", "params", "mult-adds")  # columns
-
-
-def _sizes(layer: Layer) -> list[str]:
-    """The shape of what a layer writes, how many numbers it has, and its arithmetic."""
-    if not layer.writes:
-        return ["", "", ""]
-    known = "?" if layer.multiply_adds is None else amount(layer.multiply_adds)
-    return ["×".join(map(str, layer.writes)), amount(layer.numbers), known]
 
 
 def sizes_in_all(profile: Profile) -> str:
@@ -180,24 +188,6 @@ def most_telling(profile: Profile, name: str, view: View) -> dict[str, Reading]:
 
 def _order(r: Reading) -> int:
     return _FORMS.index(r.form) if r.form in _FORMS else len(_FORMS)
-
-
-def _rows(profile: Profile, keep: frozenset[str], *, whole: bool) -> list[Layer | int]:
-    """Layers to show, in order, and in their place the number of those left out."""
-    layers = sorted(profile.layers, key=lambda layer: layer.depth)
-    ends = any(r.site == OUTPUT for r in profile.readings)
-    output = [Layer(OUTPUT, "", len(layers))] if ends else []
-    if whole or len(layers) <= 2 * _ENDS + 6:
-        return [*layers, *output]
-    shown: list[Layer | int] = []
-    for i, layer in enumerate(layers):
-        if i < _ENDS or i >= len(layers) - _ENDS or layer.site in keep:
-            shown.append(layer)
-        elif shown and isinstance(shown[-1], int):
-            shown[-1] += 1
-        else:
-            shown.append(1)
-    return [*shown, *output]
 
 
 def _cell(
@@ -1010,21 +1000,7 @@ def _own(profile: Profile) -> tuple[Reading, ...]:
 VERSION = "sigmascope/profile/3"  # a new number whenever a reader of the old form could go wrong
 
 
-def _definitions() -> dict[str, Any]:
-    found = {name: schema_of(kind, NAMES) for kind, name in NAMES.items()}
-    for placed in ("reading", "finding"):
-        found[placed] = with_more(found[placed], depth=DEPTH)
-    clauses = "What no rule could look at; without findings nothing is known of it."
-    coverage = with_more(
-        schema_of(Coverage, NAMES),
-        without=("weights_wanted", "silent"),  # what was silent is told under `unseen`
-        says={**TEXT, "description": "One sentence."},
-        unseen={"type": "array", "items": TEXT, "description": clauses},
-        no_findings={**TEXT, "description": "What may be said where `findings` is empty."},
-    )
-    return {"number": NUMBER, "coverage": coverage, **found}
-
-
+_CLAUSES = "What no rule could look at; without findings nothing is known of it."
 SCHEMA: Final[dict[str, Any]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "$id": "urn:sigmascope:profile:2",
@@ -1036,5 +1012,20 @@ SCHEMA: Final[dict[str, Any]] = {
         coverage={"$ref": "#/$defs/coverage"},
         findings={"type": "array", "items": {"$ref": "#/$defs/finding"}},
     ),
-    "$defs": _definitions(),
+    "$defs": {
+        "number": NUMBER,
+        "coverage": with_more(
+            schema_of(Coverage, NAMES),
+            without=("weights_wanted", "silent"),  # what was silent is told under `unseen`
+            says={**TEXT, "description": "One sentence."},
+            unseen={"type": "array", "items": TEXT, "description": _CLAUSES},
+            no_findings={**TEXT, "description": "What may be said where `findings` is empty."},
+        ),
+        **{name: schema_of(kind, NAMES) for kind, name in NAMES.items()},
+        **{
+            name: with_more(schema_of(kind, NAMES), depth=DEPTH)
+            for kind, name in NAMES.items()
+            if name in ("reading", "finding")
+        },
+    },
 }

@@ -69,7 +69,12 @@ def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
             except TypeError:  # a stream
                 total = None
             try:
-                given = _mixed(data, samples) if as_they_lie(data) else data
+                given: Iterable[Any] = data
+                if as_they_lie(data):  # the first may be of one kind: batches from all over
+                    draw = torch.Generator().manual_seed(0)
+                    rows = torch.randperm(count_of(data), generator=draw)[:samples]
+                    parts = (part.tolist() for part in rows.split(data.batch_size or 1))
+                    given = (data.collate_fn([data.dataset[i] for i in part]) for part in parts)
                 found = _of_iterable(given, total, samples, batch_dim)
             except Refusal:  # neighbours may go together where others do not: rows of one length
                 found = _of_iterable(data, total, samples, batch_dim)
@@ -157,13 +162,6 @@ def count_of(loader: DataLoader[Any]) -> int:
     """How many samples its data set has, of one for which `as_they_lie` holds."""
     assert isinstance(loader.dataset, Sized)
     return len(loader.dataset)
-
-
-def _mixed(loader: DataLoader[Any], samples: int) -> Iterator[Any]:
-    """Batches from all over a data set, of which a loader's first may be of one kind."""
-    rows = torch.randperm(count_of(loader), generator=torch.Generator().manual_seed(0))[:samples]
-    for part in rows.split(loader.batch_size or 1):
-        yield loader.collate_fn([loader.dataset[i] for i in part.tolist()])
 
 
 def _of_iterable(data: Iterable[Any], total: int | None, samples: int, batch_dim: int) -> Taken:

@@ -99,11 +99,25 @@ class RankPretraining(Remedy):
             if layer.bias is not None:
                 nn.init.zeros_(layer.get_parameter("bias"))
         with in_double(model), still(model, weights=False), frozen(model):
-            if self.end_to_end:
-                self._ascend_all(model, named, wide)
-            else:
+            if not self.end_to_end:
                 for layer in named.values():
                     self._ascend(model, layer, wide)
+                return
+            weights = [layer.get_parameter("weight") for layer in named.values()]
+            last = list(named.values())[-1:]
+            for weight in weights:
+                weight.requires_grad_(True)
+            optimizer = torch.optim.Adam(weights, lr=self.step, maximize=True)
+            for step in range(self.steps):
+                H = read_after(model, wide[step % len(wide)], last)
+                if H is None:
+                    break
+                optimizer.zero_grad()
+                _ratio(H).backward()
+                optimizer.step()
+            for weight in weights:
+                weight.requires_grad_(False)
+                weight.grad = None
 
     def _ascend(self, model: nn.Module, layer: nn.Module, batches: list[Batch]) -> None:
         weight = layer.get_parameter("weight")
@@ -139,25 +153,6 @@ class RankPretraining(Remedy):
             H = read_after(model, batches[0], [layer], always=True)
             if H is None or abs(float(H.square().mean()) - 1) > HOMOGENEOUS:
                 weight.data.copy_(kept)
-
-    def _ascend_all(
-        self, model: nn.Module, named: dict[str, nn.Module], batches: list[Batch]
-    ) -> None:
-        weights = [layer.get_parameter("weight") for layer in named.values()]
-        last = list(named.values())[-1:]
-        for weight in weights:
-            weight.requires_grad_(True)
-        optimizer = torch.optim.Adam(weights, lr=self.step, maximize=True)
-        for step in range(self.steps):
-            H = read_after(model, batches[step % len(batches)], last)
-            if H is None:
-                break
-            optimizer.zero_grad()
-            _ratio(H).backward()
-            optimizer.step()
-        for weight in weights:
-            weight.requires_grad_(False)
-            weight.grad = None
 
 
 @contextmanager

@@ -88,10 +88,18 @@ class UnitScale(Remedy):
         made = calls(model, batches[0])
         for module in dict.fromkeys(c.module for c in made):
             for name, p in module.named_parameters(recurse=False):
-                if p.ndim > 1:
-                    _draw(p, generator)
-                elif "bias" in name:
-                    p.data.zero_()
+                if p.ndim < 2:
+                    if "bias" in name:
+                        p.data.zero_()
+                    continue
+                drawn = torch.empty(p.shape, dtype=torch.float64)
+                rows, columns = len(drawn), drawn[0].numel()
+                blocks = drawn[None]
+                if columns > 1 and rows % columns == 0 and rows > columns:  # gates, heads: stacked
+                    blocks = drawn.view(rows // columns, columns, *drawn.shape[1:])
+                for block in blocks:
+                    nn.init.orthogonal_(block, generator=generator)
+                p.data.copy_(drawn)
         done: set[nn.Module] = set()
 
         def scale(module: nn.Module, _inputs: object, output: Tensor) -> Tensor:
@@ -224,14 +232,3 @@ def _spread(output: Tensor) -> float:
     dims = [d for d in range(output.ndim) if d != (1 if output.ndim > 3 else output.ndim - 1)]
     value = float((output.double() - output.double().mean(dims, keepdim=True)).square().mean())
     return value**0.5 if value < float("inf") else 0.0
-
-
-def _draw(p: nn.Parameter, generator: torch.Generator) -> None:
-    drawn = torch.empty(p.shape, dtype=torch.float64)
-    rows, columns = len(drawn), drawn[0].numel()
-    if columns > 1 and rows % columns == 0 and rows > columns:  # gates or heads, stacked
-        for block in drawn.view(rows // columns, columns, *drawn.shape[1:]):
-            nn.init.orthogonal_(block, generator=generator)
-    else:
-        nn.init.orthogonal_(drawn, generator=generator)
-    p.data.copy_(drawn)

@@ -13,7 +13,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -687,18 +687,10 @@ def _judged(
         and proved.isdisjoint(r.form for r in f.evidence),
         f.name not in own and not proved,
     )
-    yield from _behind_causes(sorted(told, key=rank), {**of_network, **own}, own.keys())
-
-
-def _behind_causes(
-    left: list[Finding], kinds: Mapping[str, Kind], own: Set[str]
-) -> Iterator[Finding]:
-    """In their order, but for what another one brings, which comes behind that.
-
-    What is a note explains nothing, but for what a network has by what it has.
-    """
-    explains = lambda g, name: g.severity != "note" or own.isdisjoint((g.name, name))
-    waiting = list[Finding]()
+    # in this order, but for what another one brings, which comes behind that; what is a note
+    # explains nothing, but for what a network has by what it has
+    left, kinds, waiting = sorted(told, key=rank), {**of_network, **own}, list[Finding]()
+    explains = lambda g, name: g.severity != "note" or own.keys().isdisjoint((g.name, name))
     while left:
         f, *left = left
         pairs = [(g, k.name) for g in left if g.name in kinds for k in kinds[g.name].brings]

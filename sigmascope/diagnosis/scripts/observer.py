@@ -355,7 +355,21 @@ class Observer(Closing):
         for seen, value in kept:
             with suppress(RuntimeError):
                 seen.values.append(float(value))
-        self.run.cuts, self.run.spreads = [*self._cuts()], self._recorder.spreads
+        self.run.spreads = self._recorder.spreads
+        # where the graph was cut, with what never receives a gradient because of it
+        never = {key for key, still in self._without.items() if still} - self._reached
+        of = sum(count for _, count in self._names.values())
+        looked, self.run.cuts = max(1, min(LOOKED, self.run.steps)), []
+        for place, cut in self._recorder.cuts.items():
+            lost = [self._names[key] for key in self._names if key in never & cut.behind]
+            numbers = sum(count for _, count in lost)
+            fed, across = (n / looked if cut.largest > 1 else 0.0 for n in (cut.fed, cut.across))
+            if lost or fed or across or cut.lost:
+                names = tuple(n for n, _ in lost)
+                scored = cut.how in ("sample", "no_grad") and self._recorder.scored
+                more = {"scored": scored, "carried": cut.carried / looked, "lost": cut.lost}
+                seen = CutSeen(place, cut.how, names, numbers, of, fed, across, **more)
+                self.run.cuts.append(seen)
         self.run.turned, self.run.draws = self._recorder.turned, self._recorder.draws
         self.run.ahead = bool(self._recorder.ahead)
         self.run.drawn = {key[:2]: counts for key, counts in self._recorder.again.items()}
@@ -905,23 +919,18 @@ class Observer(Closing):
         where = self._place()
         if where is not None:
             self.run.made[where] += 1
-            if self._starts_over(args[0], where):
-                self.run.repeated = True
-                self._end()
+            # whether a model like the one that was trained is trained next, as for a fold
+            past, held = self.run.optimizers, held_by(args[0])
+            limited = self._steps is not None or self._seconds is not None
+            if limited and len(past) == 1 and past[0].steps >= KEPT:
+                first = {id(p) for ref, _ in self._first if (p := ref()) is not None}
+                like = (past[0].kind, past[0].made) == (type(args[0]).__name__, where)
+                like = like and [p.ndim for p in held] == [ndim for _, ndim in self._first]
+                if like and first.isdisjoint(map(id, held)):
+                    self.run.repeated = True
+                    self._end()
         self._follow(args[0], where)
         return found
-
-    def _starts_over(self, optimizer: Optimizer, where: Line) -> bool:
-        """Whether a model like the one that was trained is trained next, as for a fold."""
-        past = self.run.optimizers
-        limited = self._steps is not None or self._seconds is not None
-        if not limited or len(past) != 1 or past[0].steps < KEPT:
-            return False
-        held = held_by(optimizer)
-        first = {id(p) for ref, _ in self._first if (p := ref()) is not None}
-        like = (past[0].kind, past[0].made) == (type(optimizer).__name__, where)
-        like = like and [p.ndim for p in held] == [ndim for _, ndim in self._first]
-        return like and first.isdisjoint(map(id, held))
 
     def _follow(self, optimizer: Optimizer, where: Line | None) -> _Followed:
         every = held_by(optimizer)
@@ -1105,21 +1114,6 @@ class Observer(Closing):
         each.stepping = each.forward_since = False
         each.dropped.clear()
         each.backwards = each.within = 0
-
-    def _cuts(self) -> Iterator[CutSeen]:
-        """Where the graph was cut, with what never receives a gradient because of it."""
-        never = {key for key, still in self._without.items() if still} - self._reached
-        of = sum(count for _, count in self._names.values())
-        looked = max(1, min(LOOKED, self.run.steps))
-        for place, cut in self._recorder.cuts.items():
-            lost = [self._names[key] for key in self._names if key in never & cut.behind]
-            numbers = sum(count for _, count in lost)
-            fed, across = (n / looked if cut.largest > 1 else 0.0 for n in (cut.fed, cut.across))
-            if lost or fed or across or cut.lost:
-                names = tuple(n for n, _ in lost)
-                scored = cut.how in ("sample", "no_grad") and self._recorder.scored
-                more = {"scored": scored, "carried": cut.carried / looked, "lost": cut.lost}
-                yield CutSeen(place, cut.how, names, numbers, of, fed, across, **more)
 
     def _end(self) -> None:
         self.run.stopped = True

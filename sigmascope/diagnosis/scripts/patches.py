@@ -51,7 +51,7 @@ from sigmascope.diagnosis.scripts.rules import (
     ZEROED_BEFORE_STEP,
     ZEROED_BETWEEN_BATCHES,
 )
-from sigmascope.diagnosis.scripts.seen import Line, OptimizerSeen, ScriptRun
+from sigmascope.diagnosis.scripts.seen import Line, ScriptRun
 
 STEP = re.compile(r"^([A-Za-z_][\w.\[\]'\"]*)\.step\(")
 ZERO = re.compile(r"[\w.]+\.zero_grad\(.*\)")
@@ -151,23 +151,16 @@ def _zero_grad(run: ScriptRun, _: Finding) -> Change | None:
     main = next((o for o in run.optimizers if o.old), None)
     if main is None or main.backward is None or main.place is None:
         return None
-    name = _name_of(main)
-    if name is None or main.place.file != main.backward.file:
+    # its name in the line where it steps, or where a scaler is told to step it
+    called = STEP.match(main.place.text)
+    if called is None or main.place.file != main.backward.file:
         return None
-    return _put(main.backward, f"{name}.zero_grad()", behind=False)
-
-
-def _name_of(o: OptimizerSeen) -> str | None:
-    """Of an optimizer in the line where it steps, or where a scaler is told to step it."""
-    called = STEP.match(o.place.text) if o.place else None
-    if o.place is None or called is None:
-        return None
-    given = re.match(r"\s*([\w.\[\]]+)\s*[,)]", o.place.text[called.end() :])
-    made = ASSIGNED.match(o.made.text) if o.made else None
+    given = re.match(r"\s*([\w.\[\]]+)\s*[,)]", main.place.text[called.end() :])
+    made = ASSIGNED.match(main.made.text) if main.made else None
     names = [called[1], *([given[1]] if given else [])]
-    if made and made[1] in names:
-        return made[1]
-    return names[-1] if "scaler" in called[1].lower() else called[1]
+    name = names[-1] if "scaler" in called[1].lower() else called[1]
+    name = made[1] if made and made[1] in names else name
+    return _put(main.backward, f"{name}.zero_grad()", behind=False)
 
 
 def _moved(read: tuple[Path, Lines], what: int, before: int, like: int = 0) -> Change:

@@ -427,7 +427,14 @@ class Recorder(TorchFunctionMode):
             self._made.append(weakref.ref(found))
         if _name(func) in SOURCES and isinstance(found, Tensor) and found.numel() >= ENOUGH:
             with suppress(Exception):
-                self._drawn(_name(func), found)
+                shape, value = mark_of(found)  # whether it is that of the step before
+                key = _name(func), self._place(), shape
+                last, before = self._draws.get(key, (self._passes, math.nan))
+                if last < self._passes:
+                    same, of = self.again.get(key, (0, 0))
+                    self.again[key] = same + (value == before), of + 1
+                if last < self._passes or math.isnan(before):
+                    self._draws[key] = self._passes, value
                 if self.looking and _name(func) == "randint":
                     how = str((args, {k: v for k, v in (kwargs or {}).items() if k != "generator"}))
                     self._whole.append((how, self._place(), found))
@@ -470,17 +477,6 @@ class Recorder(TorchFunctionMode):
                     del self.cuts[place]
                 return True
         return False
-
-    def _drawn(self, name: str, found: Tensor) -> None:
-        """Random numbers are drawn: whether they are those of the step before."""
-        shape, value = mark_of(found)
-        key = name, self._place(), shape
-        last, before = self._draws.get(key, (self._passes, math.nan))
-        if last < self._passes:
-            same, of = self.again.get(key, (0, 0))
-            self.again[key] = same + (value == before), of + 1
-        if last < self._passes or math.isnan(before):
-            self._draws[key] = self._passes, value
 
     def is_of_nothing(self, t: Tensor) -> bool:
         """Whether a tensor was made of no data, as the place of what belongs to a sample is.
@@ -567,11 +563,9 @@ class Recorder(TorchFunctionMode):
         """A loss is passed back: whether a derivative without a graph is a part of it."""
         for cut in self.cuts.values():
             cut.lost += cut.how == "grad" and any(ref() is loss for ref in cut.out)
-        if len(self._whole) > 1:
-            self._pair()
-
-    def _pair(self) -> None:
-        """Of draws alike, which go into modules, and which are indices alone."""
+        if len(self._whole) < 2:
+            return
+        # of draws alike, which go into modules, and which are indices alone
         made = {id(t): heard for heard in self._heard for t in tensors(heard.out)}
         drawn = {id(t): (how, where, k) for k, (how, where, t) in enumerate(self._whole)}
         left = [t for h in self._heard if h.module is not None for t in h.given]
@@ -647,7 +641,15 @@ class Recorder(TorchFunctionMode):
             self._gave |= {id(t): (self._passes, weakref.ref(t)) for t in tensors(out)}
         if fresh and id(module) not in self._copies:
             with suppress(Exception):  # what cannot be copied is not looked at, which is said
-                self._copies[id(module)] = module, _plain_copy(module)
+                # no part of it is compiled, and no other process has a part of it
+                parallel = nn.parallel.DistributedDataParallel | nn.DataParallel
+                whole: Any = module.module if isinstance(module, parallel) else module
+                made: nn.Module = deepcopy(getattr(whole, "_orig_mod", whole))
+                for part in [*made.modules()]:
+                    part._compiled_call_impl = None
+                    for name, child in part.named_children():
+                        part.add_module(name, getattr(child, "_orig_mod", child))
+                self._copies[id(module)] = module, made
         if not self._live:
             self._heard, self._live = deque(self._heard, maxlen=BEHIND), True
         self._hear(_Heard(None, module, args, named, out))
@@ -736,18 +738,6 @@ class Recorder(TorchFunctionMode):
             return None
 
 
-def _plain_copy(module: nn.Module) -> nn.Module:
-    """A copy, of which no part is compiled, and that no other process has a part of."""
-    if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
-        module = module.module
-    made = deepcopy(getattr(module, "_orig_mod", module))
-    for part in [*made.modules()]:
-        part._compiled_call_impl = None
-        for name, child in part.named_children():
-            part.add_module(name, getattr(child, "_orig_mod", child))
-    return made
-
-
 class _Untold(Exception):
     """Something on the way to the loss was not heard."""
 
@@ -811,7 +801,17 @@ class _Slicing:
             (c.name, index.get(id(self.heard[k].module)), c.out)
             for k, c in zip(order, calls, strict=True)
         ) + tuple((s, tuple(t.shape), t.dtype) for s, t in self.batch.items())
-        self._require_alike(found, loss)
+        held: dict[int, Any] = {**self.values, **self.consts, **self.batch}
+        with torch.no_grad():
+            try:
+                for call in found.loss_calls:
+                    call.again(held, ())
+                again = float(held[end])
+            except Exception as error:  # functions of torch refuse in every way
+                raise _Untold(f"it cannot be computed again: {error}") from error
+        was = float(loss.detach())
+        if math.isfinite(was) and not math.isclose(again, was, rel_tol=ALIKE, abs_tol=1e-7):
+            raise _Untold(f"computed again it is {again:.4g}, not {was:.4g}")
         return found
 
     def _rows(self) -> int:
@@ -931,19 +931,6 @@ class _Slicing:
                     found.add(j)
                     left.append(j)
         return found
-
-    def _require_alike(self, step: Step, loss: Tensor) -> None:
-        held: dict[int, Any] = {**self.values, **step.consts, **step.batches[0]}
-        with torch.no_grad():
-            try:
-                for call in step.loss_calls:
-                    call.again(held, ())
-                again = float(held[step.loss])
-            except Exception as error:  # functions of torch refuse in every way
-                raise _Untold(f"it cannot be computed again: {error}") from error
-        was = float(loss.detach())
-        if math.isfinite(was) and not math.isclose(again, was, rel_tol=ALIKE, abs_tol=1e-7):
-            raise _Untold(f"computed again it is {again:.4g}, not {was:.4g}")
 
 
 def require_within(function: Callable[..., Any], args: Any, named: Any) -> None:
@@ -1128,7 +1115,16 @@ def program_of_step(step: Step) -> Program:
         Refusal: If the step is no such program, with why.
     """
     first, model = step.batches[0], step.model()
-    step.batches = _distinct(step.batches)
+    # but for batches that were there before, as all but one of a whole graph are, or the same
+    # samples in another order
+    distinct: list[tuple[Tensor, dict[int, Tensor]]] = []
+    for batch in step.batches:
+        count = min(len(t) for t in batch.values())
+        rows = torch.cat([t[:count].reshape(count, -1).double() for t in batch.values()], 1)
+        rows = rows.unique(dim=0)  # in an order of their own
+        if not any(torch.equal(rows, known) for known, _ in distinct):
+            distinct.append((rows, batch))
+    step.batches = [batch for _, batch in distinct]
     if step.rows * len(step.batches) < LEAST:
         raise Refusal(f"its batches have {step.rows * len(step.batches)} samples in all")
     targets = step.wanted(first)
@@ -1166,21 +1162,6 @@ def _longest_first(forward: Any, place: int, module: nn.Module, *given: Tensor) 
     order = given[place].argsort(descending=True, stable=True)
     found = forward(module, *rows_of(given, order, count=len(order)))
     return rows_of(found, order.argsort(), count=len(order))
-
-
-def _distinct(batches: Sequence[dict[int, Tensor]]) -> list[dict[int, Tensor]]:
-    """Those that are not one that was there before, as all but one of a whole graph are.
-
-    Nor the same samples in another order.
-    """
-    found: list[tuple[Tensor, dict[int, Tensor]]] = []
-    for batch in batches:
-        count = min(len(t) for t in batch.values())
-        rows = torch.cat([t[:count].reshape(count, -1).double() for t in batch.values()], 1)
-        rows = rows.unique(dim=0)  # in an order of their own
-        if not any(torch.equal(rows, known) for known, _ in found):
-            found.append((rows, batch))
-    return [batch for _, batch in found]
 
 
 def _is_of_rows(step: Step, output: Any, targets: Any) -> bool:
