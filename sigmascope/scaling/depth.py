@@ -425,12 +425,31 @@ def _judged(name: str, by: By, *, repeated: bool) -> WeightScaling:
     laws = {name: law for name, of in read.items() if (law := _law(by, of, twice))}
     kind = "product" if name == STREAM else "repeated" if repeated else "single"
     main = laws.get(CHANGED if kind == "product" else EFFECT)
-    verdict, why = _verdict(main, is_stream=kind == "product")
     effects = {
         d: [o.values.get(f"effect{EARLY}", 0.0) for o in many if o] for d, many in by.items()
     }
-    if main is None and any(effects[min(by)]) and not any(effects[max(by)]):
-        verdict, why = "vanishing", f"its change did nothing to the output at depth {max(by)}"
+    # the verdict in a word, and what it rests on
+    verdict: Verdict = "cannot be told"
+    at = "" if main is None else main.says
+    of_stream = kind == "product"
+    what = "what all layers add to the stream at first" if of_stream else "what its change does"
+    if main is None:
+        why = "its change was zero, or not finite, in a run"
+        if any(effects[min(by)]) and not any(effects[max(by)]):
+            verdict, why = "vanishing", f"its change did nothing to the output at depth {max(by)}"
+    elif main.is_sure("grows"):
+        verdict, why = "exploding", f"{what} grows with depth: {at}"
+    elif main.is_sure("falls") and of_stream:
+        # as with branches scaled by 1/L, where training makes up for it
+        verdict, why = "maximal", f"{what} fades with depth, as it may: {at}"
+    elif main.is_sure("falls"):
+        verdict, why = "lazy", f"{what} fades with depth: {at}"
+    elif main.is_sure("stays"):
+        verdict, why = "maximal", f"{what} is the same at every depth: {at}"
+    elif not main.fits:
+        why = f"the readings follow no power of depth: {at}"
+    else:
+        why = f"the exponent may be 0 or not: {at}; {main.would_tell('depth')}"
     told = read[CHANGED if kind == "product" else EFFECT]
     mean = lambda many: math.exp(sum(math.log(o.values[told]) for o in many if o) / len(many))
     curve = tuple(mean(by[d]) for d in sorted(by)) if main is not None else ()
@@ -438,25 +457,6 @@ def _judged(name: str, by: By, *, repeated: bool) -> WeightScaling:
     return WeightScaling(
         name, kind, shape, curve, MappingProxyType(laws), 0.0, degree, verdict, why
     )
-
-
-def _verdict(main: ScalingLaw | None, *, is_stream: bool) -> tuple[Verdict, str]:
-    """In a word, and what it rests on."""
-    if main is None:
-        return "cannot be told", "its change was zero, or not finite, in a run"
-    at = main.says
-    what = "what all layers add to the stream at first" if is_stream else "what its change does"
-    if main.is_sure("grows"):
-        return "exploding", f"{what} grows with depth: {at}"
-    if main.is_sure("falls"):
-        if is_stream:  # as with branches scaled by 1/L, where training makes up for it
-            return "maximal", f"{what} fades with depth, as it may: {at}"
-        return "lazy", f"{what} fades with depth: {at}"
-    if main.is_sure("stays"):
-        return "maximal", f"{what} is the same at every depth: {at}"
-    if not main.fits:
-        return "cannot be told", f"the readings follow no power of depth: {at}"
-    return "cannot be told", f"the exponent may be 0 or not: {at}; {main.would_tell('depth')}"
 
 
 def _accused(

@@ -217,7 +217,8 @@ def read_run(
             _norms(v, "weight", before[name])
         if place:
             v["written"] = rms(call.output)
-            v["read"] = _size_read(call)
+            floats = call.read is not None and call.read.is_floating_point()
+            v["read"] = rms(call.read) if call.read is not None and floats else 1.0
             if one.is_last and v["written"] > 0:
                 v["multiplier"] = rms(out0) / v["written"]
         found[name] = one
@@ -229,50 +230,37 @@ def read_run(
             break
         if step == 1:
             read_degrees(run, model, before, found)
-        if step in (1, 2, steps):
-            _read_step(copy, batch, owners, before, found, (seen0, out0, scores0), step, steps)
-    losses = [*run.losses]
-    shared = tuple(tuple(many) for many in names.values() if len(many) > 1)
-    return RunReadings(found, losses, unread, shared)
-
-
-def _read_step(
-    copy: nn.Module,
-    batch: Batch,
-    owners: Mapping[str, nn.Module],
-    before: Mapping[str, Tensor],
-    found: dict[str, WeightReadings],
-    start: tuple[Mapping[str, Seen], Tensor, Sequence[tuple[Tensor, frozenset[int]]]],
-    step: int,
-    steps: int,
-) -> None:
-    """What the weights' changes do after so many steps; the first that does anything counts."""
-    seen0, out0, scores0 = start
-    seen, out, scores = _looked(copy, batch, owners)
-    own = dict(copy.named_parameters(remove_duplicate=False))
-    if not bool(out.isfinite().all()):
-        return
-    ends = [end for end, at in ((LATE, step == steps), (EARLY, step < 3)) if at]
-    whole = rms(out - out0)
-    found.setdefault(OUTPUT, WeightReadings(values={"written": rms(out0)}))
-    for end in ends:
-        found[OUTPUT].values.setdefault(f"changed{end}", whole)
-    for place, ((now, _), (then, _)) in enumerate(zip(scores, scores0, strict=False), start=1):
-        if now.shape == then.shape:
-            for end in ends:
-                moved = rms(_finite(now - then))
-                if moved > 0:
-                    found[SCORES.format(place)].values.setdefault(f"changed{end}", moved)
-    with still(copy), torch.no_grad():
-        for name, one in found.items():
-            if name in before and one.owner in seen and one.owner in seen0:
-                change = own[name].detach() - before[name]
+        if step not in (1, 2, steps):
+            continue
+        # what the weights' changes do after so many steps; the first that does anything counts
+        seen, out, scores = _looked(copy, batch, owners)
+        own = dict(copy.named_parameters(remove_duplicate=False))
+        if not bool(out.isfinite().all()):
+            continue
+        ends = [end for end, at in ((LATE, step == steps), (EARLY, step < 3)) if at]
+        whole = rms(out - out0)
+        found.setdefault(OUTPUT, WeightReadings(values={"written": rms(out0)}))
+        for end in ends:
+            found[OUTPUT].values.setdefault(f"changed{end}", whole)
+        for place, ((now, _), (then, _)) in enumerate(zip(scores, scores0, strict=False), start=1):
+            if now.shape == then.shape:
+                for end in ends:
+                    moved = rms(_finite(now - then))
+                    if moved > 0:
+                        found[SCORES.format(place)].values.setdefault(f"changed{end}", moved)
+        with still(copy), torch.no_grad():
+            for name, one in found.items():
+                if name not in before or one.owner not in seen or one.owner not in seen0:
+                    continue
+                change, gradient = own[name].detach() - before[name], own[name].grad
                 if bool(change.any()):
                     calls = seen0[one.owner], seen[one.owner]
                     _read_change(name, one, owners[one.owner], before, calls, change, ends)
-                    gradient = own[name].grad
                     if EARLY in ends and gradient is not None:
                         one.values.setdefault("gradient", rms(gradient))
+    losses = [*run.losses]
+    shared = tuple(tuple(many) for many in names.values() if len(many) > 1)
+    return RunReadings(found, losses, unread, shared)
 
 
 def _read_change(
@@ -377,11 +365,6 @@ def _norms(values: dict[str, float], what: str, matrix: Tensor, end: str = "") -
     values[f"norm of {what}{end}"] = top
     if top > 0:
         values[f"stable rank of {what}{end}"] = (size / top) ** 2
-
-
-def _size_read(call: Seen) -> float:
-    read = call.read
-    return 1.0 if read is None or not read.is_floating_point() else rms(read)
 
 
 def parallel(one: Tensor, other: Tensor) -> bool:

@@ -4,7 +4,6 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from sigmascope.core.guard import printable
 from sigmascope.report.pages.html import write_page
@@ -43,18 +42,6 @@ def widths_page(found: Widths, path: str | os.PathLike[str]) -> Path:
     Raises:
         Refusal: If it cannot be written, or something else is there; what was there is as it was.
     """
-    return write_page(
-        path,
-        title=printable(f"{found.axis} {found.widths[0]} to {found.widths[-1]}"),
-        data=_data(found),
-        pieces=_pieces(found),
-        template="widths.html",
-        scripts=_SCRIPTS,
-        styles=("page.css", "grid.css", "script.css"),
-    )
-
-
-def _data(found: Widths) -> dict[str, Any]:
     lines = [
         {
             "name": printable(w.name),
@@ -76,7 +63,15 @@ def _data(found: Widths) -> dict[str, Any]:
             [*((b, "") for b in found.best), *((b, ", with the cure") for b in found.best_after)]
         )
     ]
-    return {"axis": found.axis, "sizes": found.widths, "lines": lines, "rates": rates}
+    return write_page(
+        path,
+        title=printable(f"{found.axis} {found.widths[0]} to {found.widths[-1]}"),
+        data={"axis": found.axis, "sizes": found.widths, "lines": lines, "rates": rates},
+        pieces=_pieces(found),
+        template="widths.html",
+        scripts=_SCRIPTS,
+        styles=("page.css", "grid.css", "script.css"),
+    )
 
 
 def _bar(law: ScalingLaw) -> Html:
@@ -143,6 +138,12 @@ def _pieces(found: Widths) -> dict[str, Html]:
         else "Nobody is accused. What could not be told stands below."
     )
     left = [f"{printable(name)}: {why}" for name, why in found.skipped.items()]
+    drawn = {w.verdict for w, _ in drawable(found)}
+    keys = [  # what the colours mean
+        element("span", verdict, class_="line", style=f"--tone: var(--c{tone})")
+        for verdict, tone in _TONES.items()
+        if verdict in drawn
+    ]
     there = {
         "cured": found.code,
         "tried": found.best,
@@ -168,7 +169,7 @@ def _pieces(found: Widths) -> dict[str, Html]:
         "tiles": joined(tiles),
         "cards": joined(cards or [element("p", none, class_="empty")]),
         "axis": joined([axis]),
-        "keys": joined(_keys(found)),
+        "keys": joined(keys),
         "table": body,
         "code": element("pre", *code, class_="code", tabindex="0"),
         "after": joined([f"Measured again with it, on copies: {after}." if after else ""]),
@@ -177,15 +178,6 @@ def _pieces(found: Widths) -> dict[str, Html]:
         "missing": joined(element("li", line) for line in left or ["Nothing was left out."]),
         "about": facts(_about(found)),
     }
-
-
-def _keys(found: Widths) -> Iterator[Html]:
-    """What the colours mean."""
-    for verdict in _TONES:
-        if any(w.verdict == verdict for w, _ in drawable(found)):
-            yield element(
-                "span", verdict, class_="line", style=f"--tone: var(--c{_TONES[verdict]})"
-            )
 
 
 def _about(found: Widths) -> Iterator[tuple[str, str]]:

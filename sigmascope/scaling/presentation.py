@@ -211,13 +211,10 @@ def _widths_figure(found: Widths, sheet: Sheet, **more: object) -> None:
     right.axvline(0, color=TONES["cannot be told"], linewidth=0.6)
     right.set_yticks(range(len(rows)), [shortened(printable(w.name), NAME) for w, _ in rows])
     right.set_ylim(len(rows) - 0.5, -0.5)
-    right.set_xlim(*_around([e for _, law in rows for e in (law.exponent.low, law.exponent.high)]))
+    # limits that show nearly all ends; what two widths leave open would hide the rest
+    ends = [e for _, law in rows for e in (law.exponent.low, law.exponent.high)]
+    right.set_xlim(max(min(ends), -FAR) - 0.1, min(max(ends), FAR) + 0.1)
     right.set(xlabel=f"power of {found.axis} that it follows")
     for verdict in dict.fromkeys(w.verdict for w, _ in known):
         left.plot([], [], color=TONES[verdict], label=verdict)
     left.legend()
-
-
-def _around(ends: Sequence[float]) -> tuple[float, float]:
-    """Limits that show nearly all ends; what two widths leave open would hide the rest."""
-    return max(min(ends), -FAR) - 0.1, min(max(ends), FAR) + 0.1

@@ -186,7 +186,10 @@ def family_of(
         )
     if depths is None:
         return Family(make, _sizes(WIDTHS if widths is None else widths, axis), axis)
-    named = _takes_depth(make)
+    try:
+        named = "depth" in inspect.signature(make).parameters
+    except (TypeError, ValueError):  # what is written in C says nothing
+        named = False
     if widths is not None and (not named or len(widths) != 1):
         raise Refusal(
             "`depths` go with one width, of a `make` that takes a `depth` by name beside it, got "
@@ -196,13 +199,6 @@ def family_of(
     if widths is None and named:
         at = lambda depth: make(depth=depth)
     return Family(at, _sizes(depths, axis), axis)
-
-
-def _takes_depth(make: Callable[..., Any]) -> bool:
-    try:
-        return "depth" in inspect.signature(make).parameters
-    except (TypeError, ValueError):  # what is written in C says nothing
-        return False
 
 
 def _sizes(sizes: Sequence[int], axis: Axis) -> tuple[int, ...]:
@@ -366,14 +362,32 @@ class _Bench:
                 program, recipe = self._program(size)
             models.append(program.model)
             self.says = self.says or recipe.says()
-        self.uses = _uses(models, self.family.axis)
+        # what libraries have for a transfer and these models use already, in sentences
+        axis, found = self.family.axis, list[str]()
+        bare = [n for n, p in models[-1].named_parameters() if not hasattr(p, "infshape")]
+        if len(bare) < sum(1 for _ in models[-1].parameters()):
+            which = f"all but {', '.join(bare[:4])}" if bare else "every weight"
+            found.append(
+                f"mup: base shapes are set for {which}; what follows is measured with its "
+                "multipliers"
+            )
+        values = [getattr(getattr(m, "config", None), "to_dict", dict)() for m in models]
+        for name in sorted(n for n in values[0] if _MULTIPLIER.search(n)):
+            numbers = [own.get(name) for own in values]
+            if all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers):
+                goes = f"{numbers[0]:g} at every {axis}"
+                if len(set(numbers)) > 1:
+                    ends = f"{numbers[0]:g} to {numbers[-1]:g}"
+                    goes = f"{ends} from the smallest {axis} to the largest"
+                found.append(f"`{name}` of the configuration: {goes}")
+        self.uses = tuple(found)
         if self.seeds > 1:
             with apart(), random_states(1), _seeds_apart(1):
                 program, _ = self._program(self.family.sizes[0])
             pairs = zip(models[0].parameters(), program.model.parameters(), strict=True)
             if all(torch.equal(p, q) for p, q in pairs):
                 self.seeds, self.uses = 1, (*self.uses, FIXED)
-        if self.family.axis == "depth":
+        if axis == "depth":
             self.roles, self.repeated = deep.roles_of(models)
 
     def best(self, steps: int, cured: Widths | None = None) -> tuple[BestRate, ...]:
@@ -462,26 +476,3 @@ def _seeds_apart(seed: int) -> Iterator[None]:
 
 
 _MULTIPLIER = re.compile(r"multiplier|mup|scale_emb|scale_depth|logits?_scal|dim_model_base")
-
-
-def _uses(models: Sequence[nn.Module], axis: Axis) -> tuple[str, ...]:
-    """What libraries have for a transfer and these models use already, in sentences."""
-    found = []
-    bare = [n for n, p in models[-1].named_parameters() if not hasattr(p, "infshape")]
-    if len(bare) < sum(1 for _ in models[-1].parameters()):
-        which = f"all but {', '.join(bare[:4])}" if bare else "every weight"
-        found.append(
-            f"mup: base shapes are set for {which}; what follows is measured with its multipliers"
-        )
-    values = [getattr(getattr(m, "config", None), "to_dict", dict)() for m in models]
-    for name in sorted(n for n in values[0] if _MULTIPLIER.search(n)):
-        numbers = [own.get(name) for own in values]
-        if all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers):
-            same = len(set(numbers)) == 1
-            goes = (
-                f"{numbers[0]:g} at every {axis}"
-                if same
-                else (f"{numbers[0]:g} to {numbers[-1]:g} from the smallest {axis} to the largest")
-            )
-            found.append(f"`{name}` of the configuration: {goes}")
-    return tuple(found)

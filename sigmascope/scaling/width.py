@@ -66,11 +66,17 @@ def judged(runs: Mapping[int, Sequence[RunReadings]], steps: int, optimizer: str
         name: {w: [run.weights[name] for run in many] for w, many in runs.items()}
         for name in names[0]
     }
-    sizes = {n: _growth(by) for n, by in of.items()}
-    if not any(any(growth) for growth in sizes.values()):
+    # the powers of width by which what each sums over, and what it writes, grow
+    small, large = sizes_of[0], sizes_of[-1]
+    sizes: dict[str, tuple[float, float]] = {}
+    for name, by in of.items():
+        sides = zip(*(by[w][0].features for w in (small, large)), strict=True)
+        reads, writes = (math.log(b / max(a, 1)) / math.log(large / small) for a, b in sides)
+        sizes[name] = round(reads, 2), round(writes, 2)
+    if not any(any(powers) for powers in sizes.values()):
         raise Refusal(
             f"`make` must give another model at another width, got the same sizes at "
-            f"{sizes_of[0]} and {sizes_of[-1]}. Use its argument."
+            f"{small} and {large}. Use its argument."
         )
     degrees = [d for by in of.values() if (d := _degree(by)) is not None]
     usual = sum(degrees) / len(degrees) if degrees else None
@@ -94,16 +100,6 @@ def judged(runs: Mapping[int, Sequence[RunReadings]], steps: int, optimizer: str
         MappingProxyType(laws), MappingProxyType(losses), MappingProxyType(skipped),
         MappingProxyType(initial), MappingProxyType(rates),
     )  # fmt: skip
-
-
-def _growth(by: By) -> tuple[float, float]:
-    """The powers of width by which what it sums over, and what it writes, grow."""
-    small, large = min(by), max(by)
-    power = lambda at: (
-        math.log(by[large][0].features[at] / max(by[small][0].features[at], 1))
-        / math.log(large / small)
-    )
-    return round(power(0), 2), round(power(1), 2)
 
 
 def _laws(by: By, names: Sequence[str]) -> dict[str, ScalingLaw]:
