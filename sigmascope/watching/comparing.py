@@ -68,11 +68,17 @@ def standard_errors(
     gap, n = gaps(a, b), a.shape[1]
     sizes = np.minimum(np.arange(1, n + 1), WINDOW)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        changes = np.diff(np.stack([a[0], b[0]]))
+        changes: np.ndarray = np.diff(np.stack([a[0], b[0]]))
         squares = np.nan_to_num(np.square(changes).sum(axis=0), nan=np.inf)
         mean = _sums(gap, WINDOW) / sizes
         variance = np.r_[np.inf, _sums(squares, WINDOW - 1)] / (2 * np.maximum(sizes - 1, 1))
-        rho = _lingering(changes, squares)
+        # what of a reading is left in the next, from all changes so far: 0 to `LINGERING`
+        products = np.nan_to_num((changes[:, 1:] * changes[:, :-1]).sum(axis=0), posinf=0, neginf=0)
+        summed = np.cumsum(np.where(np.isfinite(squares), squares, 0.0))[1:]
+        share = np.full_like(summed, -0.5)
+        np.divide(np.cumsum(products), summed, out=share, where=summed > 0)
+        rho = np.clip(1 + 2 * share, 0.0, LINGERING)  # of neighbours, -(1 - rho) / 2
+        rho = np.r_[np.zeros(n - len(rho)), rho]
         times = np.abs(mean) / np.sqrt(variance / sizes * (1 + rho)) * (1 - rho)
     one_is_infinite = np.isinf(a[0]) != np.isinf(b[0])
     times = np.where(one_is_infinite, np.inf, np.nan_to_num(times, nan=0.0, posinf=np.inf))
@@ -85,15 +91,6 @@ def limit(size: int, tests: int) -> float:
     if size < 2:
         return math.inf
     return float(scipy.special.stdtrit(2 / 3 * (size - 1), 1 - RISK / (2 * max(tests, 1))))
-
-
-def _lingering(changes: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """What of a reading is left in the next, from all changes so far: 0 to `LINGERING`."""
-    products = np.nan_to_num((changes[:, 1:] * changes[:, :-1]).sum(axis=0), posinf=0, neginf=0)
-    before, size = np.cumsum(products), np.cumsum(np.where(np.isfinite(squares), squares, 0.0))[1:]
-    share = np.divide(before, size, out=np.full_like(size, -0.5), where=size > 0)
-    rho = np.clip(1 + 2 * share, 0.0, LINGERING)  # of neighbours, -(1 - rho) / 2
-    return np.r_[np.zeros(changes.shape[1] + 1 - len(rho)), rho]
 
 
 def _sums(row: np.ndarray, width: int) -> np.ndarray:

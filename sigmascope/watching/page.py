@@ -157,6 +157,17 @@ def pieces(told: Sequence[Told], *, live: bool) -> dict[str, Html]:
     for run in told:
         for (site, what, why), step in run.skipped.items():
             left.setdefault((what, f"{why} (from step {step} on)"), []).append(site)
+    names = [*dict.fromkeys(name for run in told for name in run.about)]
+    heads = ["setting", *(run.name for run in told)] if several else []
+    lines = []
+    for name in names:
+        values = [run.about.get(name, "–") for run in told]
+        cells = (element("td", value) for value in values)
+        differs = "differs" if len({*values}) > 1 else None
+        lines.append(element("tr", element("th", name, scope="row"), *cells, class_=differs))
+    head = element("tr", *(element("th", each, scope="col") for each in heads))
+    settings = element("table", element("thead", head) if heads else None, element("tbody", *lines))
+    no_word = element("p", "No word about the circumstances was filed.")
     return {
         "name": joined([" and ".join(run.name for run in told)]),
         "status": joined([f"{lead}{words if several else words[:1].upper() + words[1:]}."]),
@@ -168,7 +179,7 @@ def pieces(told: Sequence[Told], *, live: bool) -> dict[str, Html]:
             (key, f"{site} ({kind})" if len(kinds) > 1 else site)
             for key, (site, kind) in matrices.items()
         ),
-        "words": _settings(told),
+        "words": settings if names else no_word,
         "skipped": reasons(left, "Nothing was left out."),
     }
 
@@ -200,22 +211,6 @@ def _tiles(run: Told, place: int, several: bool) -> Iterator[Html]:
     yield tile(f"{plural(len(now), 'alarm')} in force{of}", str(len(now)), tone)
     if place == 0:
         yield tile(plural(run.places, "layer" if run.layers else "place"), str(run.places))
-
-
-def _settings(told: Sequence[Told]) -> Html:
-    names = [*dict.fromkeys(name for run in told for name in run.about)]
-    if not names:
-        return element("p", "No word about the circumstances was filed.")
-    heads = ["setting", *(run.name for run in told)] if len(told) > 1 else []
-    lines = []
-    for name in names:
-        values = [run.about.get(name, "–") for run in told]
-        cells = (element("td", value) for value in values)
-        differs = "differs" if len({*values}) > 1 else None
-        lines.append(element("tr", element("th", name, scope="row"), *cells, class_=differs))
-    head = element("tr", *(element("th", each, scope="col") for each in heads))
-    top = element("thead", head) if heads else None
-    return element("table", top, element("tbody", *lines))
 
 
 # ------------------------------------------------------------------------------

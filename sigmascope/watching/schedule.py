@@ -387,7 +387,27 @@ class Scheduler:
         deaf = [p for p in self._due if p.deaf and p not in self._failed]
         if deaf and self._again:  # one pass for all, that the first pays
             self.dropped += self._ask(deaf[0], self._again.run, deaf) or ()
-        totals = self._totals()
+        # the sums over all processes of what probes hand in
+        running = {p: handed(p) for p in self._due}
+        sums: dict[Probe, Tensor | None] = dict.fromkeys(running)
+        totals: dict[Probe, Tensor] = {}
+        while running:
+            asked = {p: self._ask(p, steps.send, sums[p]) for p, steps in running.items()}
+            # what does not fit together in all processes, or has failed in any, is dropped in all
+            shapes = [-1.0 if a is None else 2.0 * len(a[0]) + a[1] for a in asked.values()]
+            alike = self._processes.alike(shapes)
+            for probe, same in zip(asked, alike, strict=True):
+                if not same:
+                    self._drop(probe, "it failed in another process, or saw other layers there")
+            parts = {p: a for p, a in asked.items() if a is not None and p not in self._failed}
+            told = {p: part.double() for p, (part, _) in parts.items()}
+            if told and self._processes.count > 1:  # all at once
+                sent = self._processes.summed(torch.cat([part.cpu() for part in told.values()]))
+                sizes = [len(part) for part in told.values()]
+                told = dict(zip(told, sent.cpu().split(sizes), strict=True))
+            totals |= {p: told[p] for p, (_, last) in parts.items() if last}
+            running = {p: running[p] for p, (_, last) in parts.items() if not last}
+            sums |= told
         if self._processes.rank:
             return []
         lists = [self._ask(p, lambda p, t: [*p.read(t)], p, total) for p, total in totals.items()]
@@ -483,30 +503,6 @@ class Scheduler:
         for probe in self._due if self.opened else ():
             self._ask(probe, probe.close)
         self.opened, self._due, self.next = False, [], math.inf
-
-    def _totals(self) -> dict[Probe, Tensor]:
-        """The sums over all processes of what probes hand in."""
-        running = {p: handed(p) for p in self._due}
-        sums: dict[Probe, Tensor | None] = dict.fromkeys(running)
-        totals: dict[Probe, Tensor] = {}
-        while running:
-            asked = {p: self._ask(p, steps.send, sums[p]) for p, steps in running.items()}
-            # what does not fit together in all processes, or has failed in any, is dropped in all
-            shapes = [-1.0 if a is None else 2.0 * len(a[0]) + a[1] for a in asked.values()]
-            alike = self._processes.alike(shapes)
-            for probe, same in zip(asked, alike, strict=True):
-                if not same:
-                    self._drop(probe, "it failed in another process, or saw other layers there")
-            parts = {p: a for p, a in asked.items() if a is not None and p not in self._failed}
-            told = {p: part.double() for p, (part, _) in parts.items()}
-            if told and self._processes.count > 1:  # all at once
-                sent = self._processes.summed(torch.cat([part.cpu() for part in told.values()]))
-                sizes = [len(part) for part in told.values()]
-                told = dict(zip(told, sent.cpu().split(sizes), strict=True))
-            totals |= {p: told[p] for p, (_, last) in parts.items() if last}
-            running = {p: running[p] for p, (_, last) in parts.items() if not last}
-            sums |= told
-        return totals
 
     def _ask(self, probe: Probe, ask: Callable[..., Any], *args: Any) -> Any:
         """One of a probe's doings, with its time; None if the probe has failed."""

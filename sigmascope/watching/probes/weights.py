@@ -240,10 +240,25 @@ class WeightSpectra(Probe):
             yield from self._columns(s, held[0])
         else:
             yield Column(q.SPECTRAL_NORM, [self._site], [s], form="matrix")
-        if len(found) > 1:
-            yield from self._moved(found[1], held[1], s)
+        # what a step added, by itself and beside the weight
+        site, form = self._site, "matrix"
+        for u, update in zip(found[1:], held[1:], strict=True):
+            if not isinstance(u, Spectrum):
+                yield Column(q.UPDATE_SPECTRAL_NORM, [site], [u], form=form)
+                if u == 0 and isinstance(s, Spectrum):
+                    yield Column(q.UPDATE_SPECTRAL_RATIO, [site], [0.0], form=form)
+                continue
+            wanted = (q.SPECTRAL_NORM, q.STABLE_RANK)
+            numbers = measure(u if update is None else update, wanted, s=u).numbers
+            norm = numbers[q.SPECTRAL_NORM]
+            yield Column.of(q.UPDATE_SPECTRAL_NORM, [(site, norm)], form)
+            if isinstance(s, Spectrum):
+                ratio = norm / spectral_norm(s)
+                yield Column.of(q.UPDATE_SPECTRAL_RATIO, [(site, ratio)], form)
+            if q.STABLE_RANK in numbers:
+                yield Column.of(q.UPDATE_STABLE_RANK, [(site, numbers[q.STABLE_RANK])], form)
         if isinstance(s, Spectrum):
-            yield SiteSpectrum(self._site, q.WATCH, "matrix", s)
+            yield SiteSpectrum(site, q.WATCH, form, s)
 
     def _spectrum(self, i: int, part: Tensor) -> Spectrum | float:
         """Of the weight (0) or its update (1); 0 or nan where that is all there is to say."""
@@ -255,26 +270,6 @@ class WeightSpectra(Probe):
             return spectrum(part)
         shape = {"block": BLOCK, "steps": STEPS, "count": LEADING}
         return krylov.leading(part, **shape, vectors=0, generator=self._generator).spectrum
-
-    def _moved(
-        self, s: Spectrum | float, update: Tensor | None, weight: Spectrum | float
-    ) -> Iterator[Column]:
-        """What a step added, by itself and beside the weight."""
-        site, form = self._site, "matrix"
-        if not isinstance(s, Spectrum):
-            yield Column(q.UPDATE_SPECTRAL_NORM, [site], [s], form=form)
-            if s == 0 and isinstance(weight, Spectrum):
-                yield Column(q.UPDATE_SPECTRAL_RATIO, [site], [0.0], form=form)
-            return
-        wanted = (q.SPECTRAL_NORM, q.STABLE_RANK)
-        found = measure(s if update is None else update, wanted, s=s).numbers
-        norm = found[q.SPECTRAL_NORM]
-        yield Column.of(q.UPDATE_SPECTRAL_NORM, [(site, norm)], form)
-        if isinstance(weight, Spectrum):
-            ratio = norm / spectral_norm(weight)
-            yield Column.of(q.UPDATE_SPECTRAL_RATIO, [(site, ratio)], form)
-        if q.STABLE_RANK in found:
-            yield Column.of(q.UPDATE_STABLE_RANK, [(site, found[q.STABLE_RANK])], form)
 
     def _columns(self, s: Spectrum, matrix: Tensor | None) -> Iterator[Column]:
         wanted = [q.SPECTRAL_NORM, q.STABLE_RANK]
@@ -409,8 +404,20 @@ class Balances(Probe):
         sites: list[str] = []
         rows: list[tuple[float, ...]] = []
         for pair, row in zip(self._pairs, total.view(-1, 3).tolist(), strict=True):
-            found = _followed(pair, self.step, *row)
-            if pair.agreed >= AGREED and all(map(math.isfinite, found)):
+            below, above, speed = row
+            # between two readings decay is taken to have gone on at the mean of both speeds
+            if pair.first is None:
+                pair.first = below, above
+            else:
+                pair.moved += (pair.speed + speed) / 2 * (self.step - pair.step)
+            pair.speed, pair.step = speed, self.step
+            size, whole = below + above, below + above + sum(pair.first)
+            if not size > 0 or pair.agreed < AGREED:
+                continue
+            # the imbalance, how it has moved since it was first read, and by decay; in shares
+            gone = (below - above - pair.first[0] + pair.first[1]) / whole
+            found = (below - above) / size, gone, min(max(pair.moved / whole, -1.0), 1.0)
+            if all(map(math.isfinite, found)):
                 sites.append(pair.site)
                 rows.append(found)
         if rows:
@@ -465,23 +472,3 @@ def _agree(pair: _Pair) -> bool | None:
     if not math.isfinite(size) or gap > APART * size:
         return False if math.isfinite(size) else None
     return True if gap <= NEAR * size and abs(above) >= LARGE * size else None
-
-
-def _followed(
-    pair: _Pair, step: int, below: float, above: float, speed: float
-) -> tuple[float, ...]:
-    """The imbalance, how it has moved since it was first read, and by decay; in shares.
-
-    Between two readings decay is taken to have gone on at the mean of both speeds.
-    """
-    if pair.first is None:
-        pair.first = below, above
-    else:
-        pair.moved += (pair.speed + speed) / 2 * (step - pair.step)
-    pair.speed, pair.step = speed, step
-    size, whole = below + above, below + above + sum(pair.first)
-    if not size > 0:
-        return (math.nan,)
-    gone = (below - above - pair.first[0] + pair.first[1]) / whole
-    decayed = min(max(pair.moved / whole, -1.0), 1.0)
-    return (below - above) / size, gone, decayed
