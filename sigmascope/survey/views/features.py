@@ -182,21 +182,16 @@ def _tangent_kernel(subject: Subject) -> Iterator[Item]:
         if bool(covered.isfinite().all()) and any(
             p.requires_grad for p in subject.model.get_submodule(owner).parameters()
         ):
-            yield Reading(owner, q.NTK_TRACE, _added(covered, swept), "features")
-
-
-def _added(shares: Float64[Tensor, "uses n k"], swept: Sweep) -> Estimate:
-    """The share of a module from those of its uses, whose gradients add up at unknown angles."""
-    alone = over_outputs(shares.sum(0), swept)
-    if len(shares) == 1:
-        return alone
-    sizes = shares.sqrt()
-    most = sizes.sum(0).square()
-    least = (2 * sizes.amax(0) - sizes.sum(0)).clamp(min=0).square()
-    high = over_outputs(most, swept).high
-    low = over_outputs(least, swept, largest=float(most.sum(1).max())).low
-    how = f"{alone.how}, {len(shares)} uses, their angle unknown"
-    return Estimate(alone.value, min(low, alone.value), max(high, alone.value), how, alone.risk)
+            share = over_outputs(covered.sum(0), swept)
+            if len(covered) > 1:  # of several uses, whose gradients add up at unknown angles
+                sizes = covered.sqrt()
+                most = sizes.sum(0).square()
+                least = (2 * sizes.amax(0) - sizes.sum(0)).clamp(min=0).square()
+                value, high = share.value, over_outputs(most, swept).high
+                low = over_outputs(least, swept, largest=float(most.sum(1).max())).low
+                how = f"{share.how}, {len(covered)} uses, their angle unknown"
+                share = Estimate(value, min(low, value), max(high, value), how, share.risk)
+            yield Reading(owner, q.NTK_TRACE, share, "features")
 
 
 VIEW = ProfileView("features", feature_items)

@@ -451,7 +451,22 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     yield from polyak_items(subject, sum(g.square for g in grads.values()))
     own = dict(subject.model.named_parameters())
     still_zero = frozenset(n for n, g in grads.items() if g.largest == 0)
-    freed, later = _freed(subject, still_zero), _later(subject, still_zero)
+    # a gradient of a part of the batch is of a random sum of outputs, if that must do
+    model, batch, zero = subject.model, subject.part.batch, zero_weights(subject.model)
+    whole = subject.part.count == subject.count
+    task: dict[str, Any] = {"targets": subject.targets, "loss": subject.loss} if whole else {}
+    freed = later = frozenset[str]()
+    if still_zero and zero:
+        # those without a gradient that would get one if no weight were zero: the others are cut
+        # off, multiplied by constants, or not used
+        moves = lambda name, gradient: name in still_zero and bool(gradient.any())
+        with filled([*zero.values()]):
+            moved = reduced_gradients(model, batch, moves, **task, fused=True)
+        freed = frozenset(name for name, is_moved in moved.items() if is_moved)
+    first = zero.keys() - still_zero
+    if first and len(first) < len(zero):  # where none moves at once, none ever does
+        # zero weights without a gradient that get one once other zeros have moved
+        later = moving_zeros(model, batch, zero, first, **task) - first
     # how far a gradient moves a weight, or how large it is where that is zero
     for name, g in grads.items():
         size, norm = dense.norm(own[name].detach()), math.sqrt(g.square)
@@ -468,44 +483,6 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
             form = BEHIND_ZEROS if name in later else form
             estimate = Estimate.rounded(norm, ulps=ulps)
             yield Reading(name, q.GRADIENT_OF_A_ZERO_WEIGHT, estimate, NAME, form)
-
-
-def _freed(subject: Subject, without: frozenset[str]) -> frozenset[str]:
-    """Parameters without a gradient that would get one if no weight were zero.
-
-    The others are cut off, multiplied by constants, or not used.
-
-    Args:
-        subject: With targets and a loss.
-        without: Names of parameters whose gradient is zero.
-
-    Cost: one forward and backward pass, where there are any; memory for the zero weights and one
-    gradient at a time.
-    """
-    zero = [*zero_weights(subject.model).values()]
-    if not without or not zero:
-        return frozenset()
-    moves = lambda name, gradient: name in without and bool(gradient.any())
-    with filled(zero):
-        moved = reduced_gradients(
-            subject.model, subject.part.batch, moves, **_task(subject), fused=True
-        )
-    return frozenset(name for name, is_moved in moved.items() if is_moved)
-
-
-def _task(subject: Subject) -> dict[str, Any]:
-    """What a gradient of a part of the batch is of; a random sum of outputs, if that must do."""
-    whole = subject.part.count == subject.count
-    return {"targets": subject.targets, "loss": subject.loss} if whole else {}
-
-
-def _later(subject: Subject, without: frozenset[str]) -> frozenset[str]:
-    """Zero weights without a gradient that get one once other zeros have moved."""
-    zero = zero_weights(subject.model)
-    first = zero.keys() - without
-    if not first or len(first) == len(zero):  # where none moves at once, none ever does
-        return frozenset()
-    return moving_zeros(subject.model, subject.part.batch, zero, first, **_task(subject)) - first
 
 
 def _centred(rows: Tensor) -> Tensor:
