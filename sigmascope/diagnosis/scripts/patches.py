@@ -239,30 +239,21 @@ def _put(place: Line | None, new: str, *, behind: bool) -> Change | None:
 
 def _step(run: ScriptRun, _: Finding) -> Change | None:
     """The optimizer that was made, behind the backward pass; or in the place of another one."""
-    if (instead := _other_step(run)) is not None:
-        return instead
+    vain = [o.place for o in run.optimizers if o.vain]
+    given = [m for o in run.unstepped if o.made is not None and (m := ASSIGNED.match(o.made.text))]
+    place = vain[0] if len(vain) == len(given) == 1 else None
+    stepped = None if place is None else STEP.match(place.text)
+    if place is not None and stepped is not None and (read := _read(place)) is not None:
+        # of the one that is given gradients, where another one steps in vain
+        file, lines = read
+        at = place.line - 1
+        new = lines[at].replace(f"{stepped[1]}.step(", f"{given[0][1]}.step(", 1)
+        return file, lines, [*lines[:at], new, *lines[at + 1 :]]
     made = [named for place in run.made if (named := ASSIGNED.match(place.text))]
     place = run.loss.place if run.loss else None
     if len(made) != 1 or place is None or not place.text.endswith("backward()"):
         return None
     return _put(place, f"{made[0][1]}.step()", behind=True)
-
-
-def _other_step(run: ScriptRun) -> Change | None:
-    """The step of the optimizer that is given gradients, where another one steps in vain."""
-    vain = [o for o in run.optimizers if o.vain]
-    given = [o for o in run.unstepped if o.made is not None and ASSIGNED.match(o.made.text)]
-    if len(vain) != 1 or len(given) != 1 or given[0].made is None:
-        return None
-    place, name = vain[0].place, ASSIGNED.match(given[0].made.text)
-    stepped = None if place is None else STEP.match(place.text)
-    read = _read(place)
-    if place is None or stepped is None or name is None or read is None:
-        return None
-    file, lines = read
-    at = place.line - 1
-    new = lines[at].replace(f"{stepped[1]}.step(", f"{name[1]}.step(", 1)
-    return file, lines, [*lines[:at], new, *lines[at + 1 :]]
 
 
 def _backward(run: ScriptRun, _: Finding) -> Change | None:

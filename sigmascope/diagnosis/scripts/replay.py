@@ -675,8 +675,20 @@ class Recorder(TorchFunctionMode):
             if self._size > LARGEST:
                 self.forget()
                 return
-        if self._scores and isinstance(heard.out, Tensor):
-            self._weigh(name, heard, heard.out)
+        mine = [t for t in heard.given if id(t) in self._scores] if self._scores else []
+        if mine and isinstance(heard.out, Tensor) and heard.out.requires_grad:
+            # log probabilities that are weighted, and whether the loss falls as they rise
+            _, score = self._scores[id(mine[0])]
+            self._scores[id(heard.out)] = heard.out, score
+            size = mine[0].numel()
+            beside = [t for t in heard.given if not t.requires_grad and t.numel() == size > 1]
+            if name == "mul" and beside:
+                place, weights = self._place(), beside[0].detach().flatten()
+                if score.numel() == len(weights):
+                    down = lambda g: bool(g.flatten() @ weights.to(g) > 0)
+                    score.register_hook(lambda g: self._turn(place, down(g)))
+                else:  # of several that were put together
+                    heard.out.register_hook(lambda g: self._turn(place, bool(g.sum() > 0)))
         if not self._live or name not in ELEMENTWISE or len(heard.args) < 2:
             return
         a, b, out = *heard.args[:2], found[0]
@@ -701,22 +713,6 @@ class Recorder(TorchFunctionMode):
         self.scored = self.scored or log_prob.requires_grad
         if not self._ended and log_prob.requires_grad:
             self._scores[id(log_prob)] = log_prob, log_prob
-
-    def _weigh(self, name: str, heard: _Heard, found: Tensor) -> None:
-        """Log probabilities that are weighted, and whether the loss falls as they rise."""
-        given = heard.given
-        mine = [t for t in given if id(t) in self._scores]
-        if not mine or not found.requires_grad:
-            return
-        _, score = self._scores[id(mine[0])]
-        self._scores[id(found)] = found, score
-        beside = [t for t in given if not t.requires_grad and t.numel() == mine[0].numel() > 1]
-        if name == "mul" and beside and score.numel() == beside[0].numel():
-            place, weights = self._place(), beside[0].detach().flatten()
-            score.register_hook(lambda g: self._turn(place, bool(g.flatten() @ weights.to(g) > 0)))
-        elif name == "mul" and beside:  # of several that were put together
-            place = self._place()
-            found.register_hook(lambda g: self._turn(place, bool(g.sum() > 0)))
 
     def _turn(self, place: Any, down: bool) -> None:
         turned, of = self.turned.get(place, (0, 0))

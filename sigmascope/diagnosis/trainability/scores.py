@@ -44,7 +44,9 @@ class ScoreModel(Kept):
         x = [*(features[name] for name in self.names), 1.0]
         ends = (math.fsum(a * b for a, b in zip(c, x, strict=True))
                 for c in (self.low, self.middle, self.high))  # fmt: skip
-        low, value, high = (_share(end) for end in ends)
+        # of log odds that were kept `COARSE` away from 0 and 1
+        wide = ((1 + 2 * COARSE) / (1 + math.exp(-max(min(end, 50.0), -50.0))) for end in ends)
+        low, value, high = (min(max(share - COARSE, 0.0), 1.0) for share in wide)
         how = f"quantile regression of probing steps, fitted to {self.trained} networks"
         return Estimate(value, min(low, value), max(high, value), how, RISK)
 
@@ -93,9 +95,3 @@ def fit_scores(
 def default_model() -> ScoreModel:
     """The model that is kept here: `benchmarks/ranking.py` made it."""
     return ScoreModel.read(KEPT)
-
-
-def _share(odds: float) -> float:
-    """Of log odds that were kept `COARSE` away from 0 and 1."""
-    most = 1 + 2 * COARSE
-    return min(max(most / (1 + math.exp(-max(min(odds, 50.0), -50.0))) - COARSE, 0.0), 1.0)
