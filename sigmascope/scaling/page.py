@@ -2,7 +2,6 @@
 
 import math
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from sigmascope.core.guard import printable
@@ -74,13 +73,16 @@ def widths_page(found: Widths, path: str | os.PathLike[str]) -> Path:
     )
 
 
-def _bar(law: ScalingLaw) -> Html:
-    """An exponent with its interval as a little picture: the line in the middle is 0."""
+def _row(place: int, w: WeightScaling, law: ScalingLaw | None) -> list[Piece]:
+    verdict = element("strong", w.verdict, style=f"color: var(--c{_TONES[w.verdict]})")
+    kind, told = element("td", w.kind), element("td", verdict, title=w.why)
+    if law is None:
+        return [named(w.name), kind, element("td", "–", class_="n"), element("td"), told]
+    # an exponent with its interval as a little picture: the line in the middle is 0
     at = lambda v: _LONG / 2 * (1 + min(max(v, -_REACH), _REACH) / _REACH)
-    e = law.exponent
+    e, middle = law.exponent, f"{_LONG / 2:g}"
     low, value, high = (f"{at(v):.1f}" for v in (e.low, e.value, e.high))
-    middle = f"{_LONG / 2:g}"
-    return element(
+    picture = element(
         "svg",
         element("line", x1=middle, x2=middle, y1="0", y2="14", stroke="var(--grid)"),
         element("line", x1=low, x2=high, y1="7", y2="7", stroke="currentColor", stroke_width="2"),
@@ -89,14 +91,7 @@ def _bar(law: ScalingLaw) -> Html:
         height="14",
         aria_hidden="true",
     )
-
-
-def _row(place: int, w: WeightScaling, law: ScalingLaw | None) -> list[Piece]:
-    verdict = element("strong", w.verdict, style=f"color: var(--c{_TONES[w.verdict]})")
-    kind, told = element("td", w.kind), element("td", verdict, title=w.why)
-    if law is None:
-        return [named(w.name), kind, element("td", "–", class_="n"), element("td"), told]
-    bar = element("td", _bar(law), style=f"color: var(--c{_TONES[w.verdict]})")
+    bar = element("td", picture, style=f"color: var(--c{_TONES[w.verdict]})")
     says = law.says.replace("-", "−")
     pick = element("button", named(w.name), type="button", data_line=str(place), style=_PLAIN)
     return [pick if w.curve else named(w.name), kind, element("td", says, class_="n"), bar, told]
@@ -152,6 +147,17 @@ def _pieces(found: Widths) -> dict[str, Html]:
     }
     steps = f"{found.steps} {plural(found.steps, 'step')} of {found.optimizer}"
     runs = f"{len(found.widths)} {axis}s, {found.seeds} {plural(found.seeds, 'seed')}, {steps}"
+    about = [
+        (f"{axis}s".capitalize(), ", ".join(map(str, found.widths))),
+        ("Seeds", str(found.seeds)),
+        ("Training", steps),
+    ]
+    for name, law in found.output.items():
+        low, value, high = map(compact, (law.exponent.low, law.exponent.value, law.exponent.high))
+        about.append((f"Output, {name}", f"power {value} [{low}, {high}]"))
+    for size, (before, last_loss) in found.losses.items():
+        says = f"{compact(before)}, before the last step {compact(last_loss)}"
+        about.append((f"Loss at {size}", says))
     beside = table(
         ("", *map(str, found.widths)),
         (
@@ -176,16 +182,5 @@ def _pieces(found: Widths) -> dict[str, Html]:
         "rates": joined(element("p", line) for line in rates_in_words(found)),
         "beside": beside,
         "missing": joined(element("li", line) for line in left or ["Nothing was left out."]),
-        "about": facts(_about(found)),
+        "about": facts(about),
     }
-
-
-def _about(found: Widths) -> Iterator[tuple[str, str]]:
-    yield f"{found.axis}s".capitalize(), ", ".join(map(str, found.widths))
-    yield "Seeds", str(found.seeds)
-    yield "Training", f"{found.steps} {plural(found.steps, 'step')} of {found.optimizer}"
-    for name, law in found.output.items():
-        e = law.exponent
-        yield f"Output, {name}", f"power {compact(e.value)} [{compact(e.low)}, {compact(e.high)}]"
-    for size, (before, after) in found.losses.items():
-        yield f"Loss at {size}", f"{compact(before)}, before the last step {compact(after)}"

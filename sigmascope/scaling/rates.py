@@ -1,7 +1,7 @@
 """At which learning rate training comes farthest, from a few rates tried."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from scipy.stats import t as student
@@ -45,7 +45,16 @@ def best_rate(width: int, loss_at: Callable[[float, int], float], seeds: int) ->
         seeds: How many.
     """
     losses = {f: [loss_at(f, seed) for seed in range(seeds)] for f in FACTORS}
-    lowest = [_lowest([losses[f][seed] for f in FACTORS]) for seed in range(seeds)]
+    lowest: list[float] = []
+    for seed in range(seeds):
+        # where a curve is lowest, between the places that were tried: by a parabola through three
+        known = [x if math.isfinite(x := losses[f][seed]) else math.inf for f in FACTORS]
+        at = min(range(len(known)), key=known.__getitem__)
+        shift, near = 0.0, known[at - 1 : at + 2]
+        if 0 < at < len(known) - 1 and all(map(math.isfinite, near)):
+            a, b, c = near  # a is above b, which is the first of the lowest
+            shift = 0.5 * (a - c) / (a - 2 * b + c)
+        lowest.append(at + shift)
     middle = sum(lowest) / seeds
     free, squares = seeds - 1, sum((x - middle) ** 2 for x in lowest)
     reach = _reach(squares, free, 1 / seeds)
@@ -65,18 +74,6 @@ def _reach(squares: float, free: int, share: float) -> float:
         return 1.0  # of one seed nothing is known: a factor two
     error = math.sqrt(squares / free * share)
     return max(float(student.ppf((1 + LEVEL) / 2, free)) * error, STEP)
-
-
-def _lowest(losses: Sequence[float]) -> float:
-    """Where a curve is lowest, between the places that were tried: by a parabola through three."""
-    known = [x if math.isfinite(x) else math.inf for x in losses]
-    at = min(range(len(known)), key=known.__getitem__)
-    if not 0 < at < len(known) - 1 or not math.isfinite(known[at]):
-        return float(at)
-    a, b, c = known[at - 1 : at + 2]
-    if not math.isfinite(a) or not math.isfinite(c):
-        return float(at)
-    return at + 0.5 * (a - c) / (a - 2 * b + c)  # a is above b, which is the first of the lowest
 
 
 def moved(small: BestRate, large: BestRate) -> Estimate:
