@@ -506,6 +506,10 @@ class _Http(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
+# what a request names beside the run
+NUMBERS = {"/panel": ("place", "after", "generation"), "/spectra": ("place", "generation")}
+
+
 class _Handler(BaseHTTPRequestHandler):
     feeds: tuple[Feed, ...] = ()
     ended: threading.Event
@@ -528,7 +532,21 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             asked = urlsplit(self.path)  # which refuses some addresses
-            found = self._answer(asked.path, dict(parse_qsl(asked.query)))
+            query = dict(parse_qsl(asked.query))
+            if asked.path == "/":
+                found: Any = live_text([feed.told() for feed in self.feeds])
+            elif asked.path == "/state":
+                seen = [int(query.get(f"seen{i}", -1)) for i in range(len(self.feeds))]
+                both = zip(self.feeds, seen, strict=True)
+                runs = [feed.state(version) for feed, version in both]
+                told = [feed.told() for feed in self.feeds]
+                found = legible({"runs": runs, "pieces": pieces(told, live=True)})
+            else:
+                numbers = [int(query[name]) for name in ("run", *NUMBERS[asked.path])]
+                if min(numbers) < 0:
+                    raise ValueError(asked.query)
+                feed, *rest = self.feeds[numbers[0]], *numbers[1:]
+                found = feed.panel(*rest) if asked.path == "/panel" else feed.spectra(*rest)
         except (KeyError, ValueError, IndexError):
             self._send(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here.")
             return
@@ -540,27 +558,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: standard error is for what a person should read."""
-
-    def _answer(self, path: str, query: Mapping[str, str]) -> Any:
-        def number(name: str) -> int:
-            if (found := int(query[name])) < 0:
-                raise ValueError(name)
-            return found
-
-        if path == "/":
-            return live_text([feed.told() for feed in self.feeds])
-        if path == "/state":
-            seen = [int(query.get(f"seen{i}", -1)) for i in range(len(self.feeds))]
-            both = zip(self.feeds, seen, strict=True)
-            runs = [feed.state(version) for feed, version in both]
-            told = [feed.told() for feed in self.feeds]
-            return legible({"runs": runs, "pieces": pieces(told, live=True)})
-        feed = self.feeds[number("run")]
-        if path == "/panel":
-            return feed.panel(number("place"), number("after"), number("generation"))
-        if path == "/spectra":
-            return feed.spectra(number("place"), number("generation"))
-        raise KeyError(path)
 
     def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
         body = text.encode()

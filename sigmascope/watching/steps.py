@@ -141,7 +141,22 @@ class Inputs:
         start, looked = self.clock(), False
         if self._handles:
             self.close()
-            looked = self._ended(step, buckets, hurry)
+            size, self._size = self._size, None
+            if size is None or self.compiled or self._module is None:
+                self._module, self.next = None, math.inf
+            else:
+                value = size.item()
+                x = math.log(value) if math.isfinite(value) and value > 0 else self._level
+                self._alarms.glance(step, Column(q.MEAN_SQUARE, [self._site], [value]))
+                self._count += 1
+                far = self._count > KNOWN and abs(x - self._level) > FAR
+                paid = buckets.step_seconds * self._budget
+                apart = min(max(EVERY, math.ceil(2 * self._cost / paid)), LEAST) if paid else EVERY
+                self.next = step + 2 if far else step + 1 + apart
+                looked = far and hurry(step, READ_BY)
+                if looked or not far:
+                    weight = 1.0 if far else max(WEIGHT, 1 / self._count)
+                    self._level += weight * (x - self._level)
         elif self._module is not None:
             self._handles = listening([(self._module, self._hear)], self)
             self.next = step + 2
@@ -167,24 +182,6 @@ class Inputs:
         if self._size is None and x.is_cpu and x.is_floating_point() and x.numel():
             rows = max(1, ENTRIES * len(x) // x.numel()) if x.ndim else 0
             self._size = x[:rows].double().square().mean()
-
-    def _ended(self, step: int, buckets: Buckets, hurry: Callable[[int, str], bool]) -> bool:
-        size, self._size = self._size, None
-        if size is None or self.compiled or self._module is None:
-            self._module, self.next = None, math.inf
-            return False
-        value = size.item()
-        x = math.log(value) if math.isfinite(value) and value > 0 else self._level
-        self._alarms.glance(step, Column(q.MEAN_SQUARE, [self._site], [value]))
-        self._count += 1
-        far = self._count > KNOWN and abs(x - self._level) > FAR
-        paid = buckets.step_seconds * self._budget
-        apart = min(max(EVERY, math.ceil(2 * self._cost / paid)), LEAST) if paid else EVERY
-        self.next = step + 2 if far else step + 1 + apart
-        if far and not hurry(step, READ_BY):
-            return False
-        self._level += (1.0 if far else max(WEIGHT, 1 / self._count)) * (x - self._level)
-        return far
 
 
 # ------------------------------------------------------------------------------

@@ -88,7 +88,26 @@ class LossTrack:
         if not self.finite:
             return
         self.count += 1
-        self._compare(loss, steps)
+        self._last.append(loss)
+        self.since += steps
+        self._due -= steps
+        wanted = max(WINDOW // steps, FEWEST)
+        if self._due <= 0 and len(self._last) >= wanted:  # the last losses with the best time's
+            self._due = EACH
+            last = sorted(islice(self._last, len(self._last) - wanted, None))
+            fewer = (WINDOW - wanted) // SAFER
+            low = last[max(round(LOWER * (wanted - 1)) - fewer, 0)]
+            middle, high = (last[round(q * (wanted - 1))] for q in (0.5, UPPER))
+            if self.best is None or middle < self.best[0]:
+                self.best, self.since, self.drifted, self.undone = (middle, high), 0, 0, 0.0
+            else:
+                best, top = self.best
+                way = self.start - best
+                self.undone = max(middle - best, 0.0) / way if way > 0 else 0.0
+                if self.undone > UNDONE and low > top:
+                    self.drifted += 1
+                elif self.undone < REGAINED * UNDONE or low <= best:
+                    self.drifted = 0
         young = self.count <= YOUNG_LOSSES
         weight = 1 / self.count
         given, loss = loss, loss if young else min(loss, self.slow + CLIPPED * self.limit)
@@ -112,30 +131,6 @@ class LossTrack:
         slowly = max(weight, min(SLOW * for_all, 0.5))
         self.slow += (max(slowly, DOWN) if gap < 0 else slowly) * gap if self.count > 1 else loss
         self.scatter += slowly * (stray - self.scatter)
-
-    def _compare(self, loss: float, steps: int) -> None:
-        """The last losses with those of the best time."""
-        self._last.append(loss)
-        self.since += steps
-        self._due -= steps
-        wanted = max(WINDOW // steps, FEWEST)
-        if self._due > 0 or len(self._last) < wanted:
-            return
-        self._due = EACH
-        last = sorted(islice(self._last, len(self._last) - wanted, None))
-        fewer = (WINDOW - wanted) // SAFER
-        low = last[max(round(LOWER * (wanted - 1)) - fewer, 0)]
-        middle, high = (last[round(q * (wanted - 1))] for q in (0.5, UPPER))
-        if self.best is None or middle < self.best[0]:
-            self.best, self.since, self.drifted, self.undone = (middle, high), 0, 0, 0.0
-            return
-        best, top = self.best
-        way = self.start - best
-        self.undone = max(middle - best, 0.0) / way if way > 0 else 0.0
-        if self.undone > UNDONE and low > top:
-            self.drifted += 1
-        elif self.undone < REGAINED * UNDONE or low <= best:
-            self.drifted = 0
 
     @property
     def drifts(self) -> bool:

@@ -228,7 +228,15 @@ class Attention(Probe):
         site = self.inside[-1] if self.inside else ""
         known = ~entropy.isnan()
         sums = entropy.nan_to_num().double().sum((0, 2))
-        place, parts = _place(self._inner.get(site, self._model))
+        # which share of its heads a module has in this process, of how many (tensor parallelism);
+        # while it runs, weights that are sharded for memory only are whole
+        kind, weights = sharded_kind(), self._inner.get(site, self._model).parameters()
+        held: list[Any] = [p for p in weights if kind is not None and isinstance(p, kind)]
+        cuts = (
+            (p.device_mesh, d) for p in held for d, how in enumerate(p.placements) if is_cut(how)
+        )
+        mesh, dim = next(cuts, (None, 0))
+        place, parts = (0, 1) if mesh is None else (mesh.get_local_rank(dim), mesh.size(dim))
         heads = sums.new_zeros(parts, len(sums))
         heads[place] = sums
         count = known[:, :1].sum().double()[None] / parts
@@ -282,20 +290,6 @@ def _inside() -> bool:
 
 def _mine(value: Any) -> Any:
     return entries(value) if isinstance(value, Tensor) else value
-
-
-def _place(module: nn.Module) -> tuple[int, int]:
-    """Which share of its heads a module has in this process, of how many (tensor parallelism).
-
-    While it runs, weights that are sharded for memory only are whole.
-    """
-    kind = sharded_kind()
-    held: list[Any] = [p for p in module.parameters() if kind is not None and isinstance(p, kind)]
-    for p in held:
-        for dim, placement in enumerate(p.placements):
-            if is_cut(placement):
-                return p.device_mesh.get_local_rank(dim), p.device_mesh.size(dim)
-    return 0, 1
 
 
 class _Border:

@@ -1,7 +1,7 @@
 """Singular values of weights and of what steps add to them, and balances between neighbours."""
 
 import math
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -233,7 +233,19 @@ class WeightSpectra(Probe):
     def read(self, total: Tensor) -> Iterator[Found]:
         matrices, self._matrices = self._matrices, []
         parts = total.chunk(len(self._shards)) if self._shards else matrices
-        found = [self._spectrum(i, part) for i, part in enumerate(parts)]
+        # of the weight and its update; 0 or nan where that is all there is to say
+        found, few = list[Spectrum | float](), (FULL, FULL_UPDATE)
+        for i, each in enumerate(parts):
+            if not dense.is_finite(each) or not bool(each.any()):
+                found.append(0.0 if dense.is_finite(each) else math.nan)
+            elif self._shards:
+                found.append(self._shards[i].spectrum(each))
+            elif min(self._shape) <= few[i]:
+                found.append(spectrum(each))
+            else:
+                shape = {"block": BLOCK, "steps": STEPS, "count": LEADING}
+                near = krylov.leading(each, **shape, vectors=0, generator=self._generator)
+                found.append(near.spectrum)
         held = matrices or [None] * len(found)  # no matrix is at hand of one that is sharded
         s = found[0]
         if isinstance(s, Spectrum):
@@ -259,17 +271,6 @@ class WeightSpectra(Probe):
                 yield Column.of(q.UPDATE_STABLE_RANK, [(site, numbers[q.STABLE_RANK])], form)
         if isinstance(s, Spectrum):
             yield SiteSpectrum(site, q.WATCH, form, s)
-
-    def _spectrum(self, i: int, part: Tensor) -> Spectrum | float:
-        """Of the weight (0) or its update (1); 0 or nan where that is all there is to say."""
-        if not dense.is_finite(part) or not bool(part.any()):
-            return 0.0 if dense.is_finite(part) else math.nan
-        if self._shards:
-            return self._shards[i].spectrum(part)
-        if min(self._shape) <= (FULL_UPDATE if i else FULL):
-            return spectrum(part)
-        shape = {"block": BLOCK, "steps": STEPS, "count": LEADING}
-        return krylov.leading(part, **shape, vectors=0, generator=self._generator).spectrum
 
     def _columns(self, s: Spectrum, matrix: Tensor | None) -> Iterator[Column]:
         wanted = [q.SPECTRAL_NORM, q.STABLE_RANK]
@@ -438,20 +439,19 @@ def _decays(pair: _Pair) -> dict[int, float] | None:
     """
     mine = {id(p) for p in (*pair.below, pair.above)}
     groups = {id(p): g for g in pair.optimizer.param_groups for p in g["params"] if id(p) in mine}
-    rates = [_rate(pair.optimizer, g) for g in groups.values()]
+    rates = list[float | None]()  # what a step multiplies the decay by
+    for g in groups.values():
+        rate = None
+        if steps_as(pair.optimizer, (SGD,)):  # when momentum has gathered it
+            momentum = float(g["momentum"])
+            damping = 1 - float(g["dampening"]) if momentum else 1.0
+            rate = float(g["lr"]) * damping / (1 - momentum) if momentum < 1 else None
+        elif steps_as(pair.optimizer, (AdamW,)) or g.get("decoupled_weight_decay", False):
+            rate = float(g["lr"])
+        rates.append(rate)
     if len(groups) < len(mine) or any(r is None or r != rates[0] for r in rates):
         return None
     return {i: (rates[0] or 0.0) * float(g["weight_decay"]) for i, g in groups.items()}
-
-
-def _rate(optimizer: Optimizer, group: Mapping[str, Any]) -> float | None:
-    """What a step multiplies the decay by, when momentum has gathered it."""
-    if steps_as(optimizer, (SGD,)):
-        momentum = float(group["momentum"])
-        damping = 1 - float(group["dampening"]) if momentum else 1.0
-        return float(group["lr"]) * damping / (1 - momentum) if momentum < 1 else None
-    decoupled = steps_as(optimizer, (AdamW,)) or group.get("decoupled_weight_decay", False)
-    return float(group["lr"]) if decoupled else None
 
 
 def _agree(pair: _Pair) -> bool | None:
