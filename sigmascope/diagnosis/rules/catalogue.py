@@ -149,24 +149,23 @@ def unheard(profile: Profile) -> tuple[Unheard, ...]:
     reading: dict[str, list[str]] = {view: [] for view in (*q.ALL, "task", *q.EVERY, "training")}
     for rule in RULES:
         reading[rule.reads].append(rule.name)
-    silent = ((need, tuple(names), _why(profile, need)) for need, names in reading.items())
-    return tuple(Unheard(need, names, why) for need, names, why in silent if why)
-
-
-def _why(profile: Profile, need: str) -> str:
-    """Why what is needed was not read; empty where it was."""
-    reason = lambda what, otherwise: next(
-        (s.why.rstrip(".") for s in profile.skipped if s.what == what), otherwise
-    )
-    if need == "task":
-        asked = "setup" in profile.views
-        if not asked or profile.fact(q.TAKEN_BY_THE_LOSS):  # read of every task
-            return "" if asked else "the view `setup` was not asked for"
-        return reason("the task", "no targets and loss were given that could be compared")
-    if any(r.view == need for r in profile.readings):
-        return ""
-    if need == "training" and need not in profile.views:
-        return reason("training", "no optimizer was given")
-    if need not in profile.views:
-        return f"the view `{need}` was not asked for"
-    return reason(need, "nothing of it could be read")
+    views, found = profile.views, list[Unheard]()
+    reasons = {s.what: s.why.rstrip(".") for s in reversed(profile.skipped)}
+    for need, names in reading.items():
+        why = f"the view `{need}` was not asked for"
+        if need == "task" and "setup" not in views:
+            why = "the view `setup` was not asked for"
+        elif need == "task" and profile.fact(q.TAKEN_BY_THE_LOSS):  # read of every task
+            why = ""
+        elif need == "task":
+            otherwise = "no targets and loss were given that could be compared"
+            why = reasons.get("the task", otherwise)
+        elif any(r.view == need for r in profile.readings):
+            why = ""
+        elif need in views:
+            why = reasons.get(need, "nothing of it could be read")
+        elif need == "training":
+            why = reasons.get(need, "no optimizer was given")
+        if why:
+            found.append(Unheard(need, tuple(names), why))
+    return tuple(found)

@@ -1131,7 +1131,13 @@ def program_of_step(step: Step) -> Program:
         alone = all(t.ndim == 0 for t in step.read_of(output))  # it gives its loss
         if targets is not None and not alone:
             whole = _is_of_rows(step, output, targets)
-            loss = loss or _fitting(step, output, targets) or step.lost
+            if loss is None and isinstance(output, Tensor) and isinstance(targets, Tensor):
+                # the loss that fits such targets, if there is one and it gives the same number
+                with suppress(Exception):
+                    fits = float(fitting_loss(output, targets))
+                    if math.isclose(fits, float(step.lost(output, targets)), rel_tol=ALIKE):
+                        loss = fitting_loss
+            loss = loss or step.lost
     if alone:
         return _from_inside(step, model)
     size = step.rows
@@ -1191,19 +1197,6 @@ def _named_loss(step: Step) -> Callable[..., Tensor] | None:
     if out.index not in step.outputs or (step.single and out.index != step.single.out[0]):
         return None
     return partial(function, **named) if named else function
-
-
-def _fitting(step: Step, output: Any, targets: Any) -> Callable[..., Tensor] | None:
-    """The loss that fits such targets, if it gives the same number."""
-    if not isinstance(output, Tensor) or not isinstance(targets, Tensor):
-        return None
-    try:
-        same = math.isclose(
-            float(fitting_loss(output, targets)), float(step.lost(output, targets)), rel_tol=ALIKE
-        )
-    except Exception:  # noqa: BLE001 (it fits no such targets)
-        return None
-    return fitting_loss if same else None
 
 
 def _from_inside(step: Step, model: nn.Module) -> Program:

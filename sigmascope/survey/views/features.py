@@ -58,7 +58,16 @@ def feature_items(subject: Subject) -> Iterator[Item]:
         shape = (outputs, adjoint.width)
         some = "" if len(there) == samples else " that are not zero"
         how = f"mean over {len(there)} samples{some}" + (f", {_of(swept)}" if _of(swept) else "")
-        ends = _ends(there, shape, swept.rounding)
+        # Roots of eigenvalues of Gram matrices, with what rounding leaves of them. A model in half
+        # precision rounds the derivatives themselves, in each layer that they come through by half
+        # of `rounding` of each, and singular values move by no more than all of that together
+        # (Weyl 1912).
+        square, slack = there.square(), 16 * min(shape) * 2.0**-52 * there[:, :1].square()
+        off = (LAYERS / 2 * swept.rounding if swept.rounding > SINGLE else 0.0) * (
+            torch.linalg.vector_norm(there, dim=1, keepdim=True)
+        )
+        least = ((square - slack).clamp(min=0).sqrt() - off).clamp(min=0)
+        ends = least, there, (square + slack).sqrt() + off
         counts = ranks.rank_counts(ends, shape)
         risk = 0.0
         if swept.whole and bool((counts[0] < counts[1]).any()) and swept.rounding > SINGLE:
@@ -93,21 +102,6 @@ def _least_ranks(
     rtol = ranks.rank_tolerance((total, width))
     surely = (low > rtol * norm * top).sum(1).clamp(min=1)
     return (surely, torch.maximum(value, surely), most), RISK
-
-
-def _ends(sigma: Float64[Tensor, "m r"], shape: tuple[int, int], model: float) -> ranks.Ends:
-    """Roots of eigenvalues of Gram matrices, with what rounding leaves of them.
-
-    A model in half precision rounds the derivatives themselves, in each layer that they come
-    through by half of `model` of each, and singular values move by no more than all of that
-    together (Weyl 1912).
-    """
-    slack = 16 * min(shape) * 2.0**-52 * sigma[:, :1].square()
-    low, high = (sigma.square() - slack).clamp(min=0).sqrt(), (sigma.square() + slack).sqrt()
-    off = (LAYERS / 2 * model if model > SINGLE else 0.0) * torch.linalg.vector_norm(
-        sigma, dim=1, keepdim=True
-    )
-    return (low - off).clamp(min=0), sigma, high + off
 
 
 def _mean(ends: ranks.Ends, count: int, how: str, *, risk: float = 0.0) -> Estimate:
