@@ -702,7 +702,7 @@ TARGET_SIGNAL: Final = Quantity(
     ("setup",),
     "how much better than permuted targets the five nearest samples, or ridge regression "
     "of the samples left out, tell a target; the larger of the two, in standard "
-    "deviations of 200 permutations; from 48 samples on",
+    "deviations of 200 permutations; from 48 samples on, for each input, where none is rows of ids",
     least=-math.inf,
     unit="standard deviations",
     healthy="above 2; shuffled digits have -1.2 to 1.9 in 40 draws (docs/findings.md)",

@@ -1,5 +1,6 @@
 """Rules on what layers read and write: its size, its directions, units that pass nothing on."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -174,7 +175,8 @@ def forgotten_targets(profile: Profile) -> Iterator[Finding]:
         return
     signal = profile.series(q.TARGET_SIGNAL)
     found = over_depth(profile, q.TARGET_ALIGNMENT).readings
-    if not signal or signal[0].estimate.value < CLEAR or len(found) < 3:
+    told = max((r.estimate.value for r in signal), default=-math.inf)  # by any of the inputs
+    if told < CLEAR or len(found) < 3:
         return
     first, last = found[0], found[-1]
     if first.estimate.value > ALIGNED and last.estimate.value < FORGOTTEN * first.estimate.value:
@@ -252,22 +254,22 @@ def unrelated_targets(profile: Profile) -> Iterator[Finding]:
         return
     limits = {r.site: r.estimate.value for r in profile.series(q.TOLD_BY_NEIGHBOURS_AT_MOST)}
     powers = {r.site: r.estimate.value for r in profile.series(q.TOLD_OF_SMOOTH_TARGETS)}
-    for r in profile.series(q.TARGET_SIGNAL):
-        power = powers.get(r.site)
-        able = power is None or (power > POWER and limits[r.site] < TOLD)
-        if r.estimate.value < CHANCE and able:
-            yield UNRELATED_TARGETS.finding(
-                r.site,
-                "warning",
-                (r,),
-                "Neither a sample's neighbours nor a linear fit tell its target better than chance "
-                f"({r.estimate.value:.1f} standard deviations from permuted targets): the targets "
-                "may be shuffled against the inputs. A network may still learn them by heart.",
-                (
-                    "Check that inputs and targets are read in the same order; measure on more "
-                    "samples (`--samples`).",
-                ),
-            )
+    signals = profile.series(q.TARGET_SIGNAL)  # of every input there is
+    able = lambda site: site not in powers or (powers[site] > POWER and limits[site] < TOLD)
+    if signals and all(r.estimate.value < CHANCE and able(r.site) for r in signals):
+        yield UNRELATED_TARGETS.finding(
+            signals[0].site,
+            "warning",
+            signals,
+            "Neither a sample's neighbours nor a linear fit tell its target better than chance "
+            f"({max(r.estimate.value for r in signals):.1f} standard deviations from permuted "
+            "targets): the targets may be shuffled against the inputs. A network may still learn "
+            "them by heart.",
+            (
+                "Check that inputs and targets are read in the same order; measure on more samples "
+                "(`--samples`).",
+            ),
+        )
 
 
 HIDDEN_COLLAPSE = Kind(

@@ -41,6 +41,22 @@ class UnreadInput:
     by: str = ""
 
 
+def _named(batch: Batch) -> list[tuple[str, Tensor]]:
+    if isinstance(batch, Mapping):
+        return [(str(k), t) for k, part in batch.items() for t in tensors(part)]
+    every = [*tensors(batch)]
+    return [(str(k) if len(every) > 1 else "", t) for k, t in enumerate(every)]
+
+
+def varying_inputs(batch: Batch, *, batch_dim: int, count: int) -> list[tuple[str, Tensor]]:
+    """Tensors of a batch that differ between samples, with their keys or numbers."""
+    return [
+        (name, t)
+        for name, t in _named(batch)
+        if t.ndim > batch_dim and t.shape[batch_dim] == count and differs(rows_of(t, batch_dim))
+    ]
+
+
 def unread_inputs(
     model: nn.Module, batch: Batch, *, batch_dim: int, count: int
 ) -> tuple[UnreadInput, ...]:
@@ -58,16 +74,7 @@ def unread_inputs(
     Cost: one forward and backward pass for each input with features; one forward pass, and one for
     each input that differs between samples, where there are several; two for each mask of ids.
     """
-    if isinstance(batch, Mapping):
-        parts = [(str(k), t) for k, part in batch.items() for t in tensors(part)]
-    else:
-        every = [*tensors(batch)]
-        parts = [(str(k) if len(every) > 1 else "", t) for k, t in enumerate(every)]
-    own = [
-        (k, t)
-        for k, t in parts
-        if t.ndim > batch_dim and t.shape[batch_dim] == count and differs(rows_of(t, batch_dim))
-    ]
+    parts, own = _named(batch), varying_inputs(batch, batch_dim=batch_dim, count=count)
     if count < 2 or not own:
         return ()
     found: list[UnreadInput] = []

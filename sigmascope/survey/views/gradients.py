@@ -26,6 +26,7 @@ from sigmascope.survey.views.task import (
     NEIGHBOURS,
     agreement,
     chance_agreement,
+    compared_inputs,
     neighbours,
     target_rows,
 )
@@ -176,17 +177,15 @@ def first_loss_items(subject: Subject) -> Iterator[Item]:
         if counts and math.isfinite(now):
             excess = Estimate.rounded(now - even, ulps=2**20)
             yield Reading("(loss)", q.NATS_OVER_EQUAL_SCORES, excess, NAME)
-    first = next((c.site for c in subject.calls), "")
-    both = subject.activations.get(first)
     wanted = target_rows(targets, subject.count)
-    rows = None if both is None else both.samples
-    if rows is None or wanted is None or subject.count < FEWEST or not dense.is_finite(rows):
+    if wanted is None or subject.count < FEWEST:
         return
-    limits = neighbour_limits(rows, wanted)
-    if limits is not None:
-        told, control = (Estimate.rounded(v, ulps=2**20) for v in limits)
-        yield Reading(first, q.TOLD_BY_NEIGHBOURS_AT_MOST, told, NAME)
-        yield Reading(first, q.TOLD_OF_SMOOTH_TARGETS, control, NAME)
+    for site, rows in compared_inputs(subject):
+        limits = neighbour_limits(rows, wanted)
+        if limits is not None:
+            told, control = (Estimate.rounded(v, ulps=2**20) for v in limits)
+            yield Reading(site, q.TOLD_BY_NEIGHBOURS_AT_MOST, told, NAME)
+            yield Reading(site, q.TOLD_OF_SMOOTH_TARGETS, control, NAME)
 
 
 def polyak_items(subject: Subject, square: float) -> Iterator[Item]:

@@ -14,6 +14,7 @@ from sigmascope.linalg import dense
 from sigmascope.models import OUTPUT, Subject
 from sigmascope.models.samples import tensors
 from sigmascope.models.state import still
+from sigmascope.models.structure.inputs import rows_of, varying_inputs
 from sigmascope.survey.task import UNBOUNDED, TaskFit, fit_of, is_endless
 from sigmascope.survey.task.masks import misplaced_share
 
@@ -22,6 +23,7 @@ NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
 FEWEST = 48  # samples with which chance can be told from a signal
 MOST = 512  # samples that are compared with one another
 EVENLY = "a constant that fits"  # what is not known of targets that are all the same
+KINDS = 64  # of one id a sample, that are told apart
 CHANNELS = 8  # of what may be an image
 ENDLESS = "faster than outputs grow"
 UNPAIRED = "the same slope for every sample"  # of a loss that compares no sample with its target
@@ -116,15 +118,48 @@ def task_items(subject: Subject) -> Iterator[Item]:
         return  # what was done and what it earned, say, which nothing says that inputs should tell
     if rows is not None and dense.is_finite(rows) and subject.count >= FEWEST:
         # what inputs tell of the targets, and layer by layer what representations do
-        signal = target_signal(rows, wanted)
-        if signal is not None:
-            yield Reading(first, q.TARGET_SIGNAL, Estimate.rounded(signal, ulps=64), VIEW)
+        compared = compared_inputs(subject)
+        if not compared:
+            why = (
+                "the batch holds rows of ids: neither neighbours nor linear fits say what they tell"
+            )
+            yield Skipped(first, q.TARGET_SIGNAL, why)
+        for site, part in compared:
+            signal = target_signal(part, wanted)
+            if signal is not None:
+                yield Reading(site, q.TARGET_SIGNAL, Estimate.rounded(signal, ulps=64), VIEW)
         for site, both in subject.activations.items():
             if both.samples is not None and dense.is_finite(both.samples):
                 alignment = target_alignment(both.samples, wanted)
                 if alignment is not None:
                     aligned = Estimate.rounded(alignment, ulps=64)
                     yield Reading(site, q.TARGET_ALIGNMENT, aligned, VIEW)
+
+
+def compared_inputs(subject: Subject) -> list[tuple[str, Tensor]]:
+    """All that may tell of the targets, as rows: what the first layer reads, and other inputs.
+
+    Nothing where the batch holds rows of ids, beside what the first layer reads or in its place:
+    neither neighbours nor linear functions say what they tell.
+    """
+    fed = [c.site for c in subject.calls if c.site not in subject.unfed]
+    first = fed[0] if fed else next((c.site for c in subject.calls), "")
+    both = subject.activations.get(first)
+    if both is None or both.samples is None:
+        return []
+    found = [(first, both.samples)]
+    dim = subject.batch_dim
+    for name, t in varying_inputs(subject.batch, batch_dim=dim, count=subject.count):
+        rows = rows_of(t, dim)
+        if not t.is_floating_point() and t.dtype != torch.uint8:
+            kinds = rows.unique()
+            if rows.shape[1] > 1 and len(kinds) > 2:  # and no mask
+                return []
+            few = rows.shape[1] == 1 and len(kinds) <= KINDS
+            rows = (rows == kinds).double() if few else rows.double()
+        if rows.shape != found[0][1].shape or not torch.equal(rows.to(found[0][1]), found[0][1]):
+            found.append((f"(input {name})" if name else "(input)", rows))
+    return [(site, rows) for site, rows in found if dense.is_finite(rows)]
 
 
 def _same(part: Tensor, read: Tensor) -> bool:

@@ -505,3 +505,48 @@ def test_a_loud_start_that_is_soon_undone_is_a_note(value, severity):
     chance = reading("probability of fitting", value, "(model)", "setup")
     for name, loud in ((RATIO, 21.0), (NATS, 5.0)):
         assert said(loud_output, reading(name, loud, "(loss)"), chance) == {"loud-output": severity}
+
+
+class Conditioned(nn.Module):
+    """Asks first what says nothing of the targets: a time, a class, a mask, ids."""
+
+    def __init__(self, joined=False):
+        super().__init__()
+        self.time, self.body = nn.Linear(1, 16), nn.Linear(8 + joined, 16)
+        self.out, self.joined = nn.Linear(16, 3), joined
+
+    def forward(self, x, t):
+        e = self.time(t.float().reshape(len(x), -1)[:, :1])
+        x = torch.cat([x, t.reshape(-1, 1).float()], 1) if self.joined else x
+        return self.out((e + self.body(x)).tanh())
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("kind", ["time", "class", "mask", "ids"])
+def test_targets_are_unrelated_only_if_no_input_tells_them(kind, joined):
+    g = torch.Generator().manual_seed(0)
+    x, wide = torch.randn(256, 8, generator=g), (256, 5 if kind == "ids" and not joined else 1)
+    t = {
+        "time": lambda: torch.rand(256, generator=g),
+        "class": lambda: torch.randint(6, (256,), generator=g),
+        "mask": lambda: torch.rand(256, 1, generator=g) > 0.5,
+        "ids": lambda: torch.randint(200, wide, generator=g),
+    }[kind]()
+    y = (x[:, 0] > 0).long() + (x[:, 1] > 0).long()
+    lost = y[torch.randperm(256, generator=g)]
+    torch.manual_seed(0)
+    model = Conditioned(joined)
+    names = [
+        {f.name for f in judge(survey.profile(model, (x, t), targets=of, loss=F.cross_entropy))}
+        for of in (y, lost)
+    ]
+    assert "unrelated-targets" not in names[0]
+    assert kind == "ids" or "unrelated-targets" in names[1]
+
+
+def test_of_rows_of_ids_it_is_said_that_their_signal_is_not_known():
+    model, x = Conditioned(), torch.randn(64, 8)
+    task = {"targets": torch.arange(64) % 3, "loss": F.cross_entropy}
+    found = survey.profile(model, (x, torch.randint(200, (64, 5))), **task)
+    assert not found.series("target signal")
+    assert "target signal" in {s.what for s in found.skipped}
