@@ -427,7 +427,7 @@ class SubjectRuns(Observed):
                 return leaking(run)
 
         whole = self._asked("leaks", alone)
-        if whole.rows is not None and len(whole.rows) < self.count:  # of some; the rest as all had
+        if whole.rows is None or len(whole.rows) < self.count:  # of some; the rest as all had
             rows = self.scene.split(self.output)
             whole = replace(whole, rows=None if rows is None else rows.detach().cpu())
         return mixing(self.scene, whole)

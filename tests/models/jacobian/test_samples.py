@@ -242,6 +242,34 @@ BRANCHES = {
 }
 
 
+@pytest.mark.parametrize("fits", [1, 2, 3])
+@pytest.mark.parametrize("way", WAYS)
+def test_mixing_is_found_where_few_samples_fit_on_a_tape(way, fits, monkeypatch):
+    """Of one by itself no gradient tells: then what is run again does."""
+    if fits == 1 and way in ("gradient only", "normalised by hand"):
+        return  # by a gradient alone; and not to be run on one
+    monkeypatch.setattr("sigmascope.models.subject.at_once", lambda *_: fits)
+    assert Subject(*mixed(way, samples=9)).mixing
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("way", WAYS)
+def test_adjoints_by_pieces_are_refused_of_samples_that_mix(way, size, monkeypatch):
+    monkeypatch.setattr("sigmascope.models.tape.Scene.fitting", lambda *_, **__: size)
+    monkeypatch.setattr("sigmascope.models.subject.SMALL", 0)
+    with pytest.raises(Refusal, match="every sample by itself"):
+        _ = Subject(*mixed(way, samples=9)).adjoints
+
+
+BRANCHES = {
+    "sum": lambda x: x.sum() > 0,
+    "mean": lambda x: x.mean().item() < 0.0,
+    "largest": lambda x: bool(x.abs().amax() > 2.0),
+    "norm": lambda x: float(x.norm()) > 4.0,
+    "count": lambda x: int((x > 0).sum()) % 100 > 20,
+}
+
+
 @pytest.mark.parametrize("way", BRANCHES)
 @pytest.mark.parametrize("samples", [8, 24])
 def test_a_branch_by_a_number_of_all_is_mixing(way, samples):
