@@ -231,8 +231,9 @@ def directional_gradient(profile: Profile) -> Iterator[Finding]:
 
 UNRELATED_TARGETS = Kind(
     "unrelated-targets",
-    "neighbours and ridge regression tell the targets less than 2 standard deviations better than "
-    "permuted ones, and the test has the power to say so: at 95 %, neighbours tell at most 0.045 "
+    "neighbours and ridge regression, of every input there is, tell the targets less than 2 "
+    "standard deviations better than permuted ones, and the test has the power to say so (of rows "
+    "of ids it has none): at 95 %, neighbours tell at most 0.045 "
     "of a target, and 4 standard deviations of random linear functions of the inputs. Of ten "
     "draws each it speaks on 7, 9 and 10 shuffled sets of 64, 128 and 256 digits, and on none "
     "that are not shuffled; on CIFAR-10 at 64, 128 and 256 samples on 6, 9 and 10 shuffled ones "
@@ -514,7 +515,8 @@ def saturated_units(profile: Profile) -> Iterator[Finding]:
 
 SILENT_SAMPLES = Kind(
     "silent-samples",
-    "a quarter of the samples or more reach a layer as zeros",
+    "a quarter of the samples or more reach a layer as zeros, in every call of it, and no weight "
+    "moves them",
     "Lu et al. 2019, Sec. 3",
     brings=(*COLLAPSE, NO_GRADIENT, VANISHING_SIGNAL),
 )
@@ -555,7 +557,7 @@ LOST_INPUTS = Kind(
 DEAD_UNITS = Kind(
     "dead-units",
     "at least 75 % (warning) or 95 % (error) of the units that a layer reads are zero on every "
-    "sample",
+    "sample in every call of it, and none of the zeros has a derivative by a weight",
     "Lu et al. 2019, Sec. 3",
     brings=(*SIZES, *COLLAPSE, SILENT_SAMPLES, NO_GRADIENT, NO_TANGENTS, LOST_INPUTS),
 )
