@@ -318,7 +318,8 @@ DOUBLE_SOFTMAX = Kind(
 def unsuited_closing(profile: Profile) -> Iterator[Finding]:
     """A last operation that does not go with the loss."""
     task = _Task.of(profile)
-    if not task.known or not task.closing or task.meaningless:
+    shares = task.has(q.ROWS_THAT_SUM_TO_ONE)
+    if not task.known or not (task.closing or shares) or task.meaningless:
         return
     why, beyond = _unsuited(task), task.value(q.OUT_OF_REACH, 0.0)
     both = task.has(q.GREATEST_OUTPUT) and task.has(q.LEAST_OUTPUT)
@@ -327,16 +328,17 @@ def unsuited_closing(profile: Profile) -> Iterator[Finding]:
     little = task.has(q.OUT_OF_REACH) and beyond < REACH_WARNING
     bears = why is SCORES and little and likely_to_fit(profile)
     severity: Severity = "error" if beyond >= REACH_ERROR and why is not DOUBLE else "warning"
-    instead = f"{_closing_for(task)} in place of {task.closing}."
+    closing = task.closing or "a mixture of probabilities"
+    instead = f"{_closing_for(task)} in place of {closing}."
     if task.coupling == "scores":
-        instead = f"Leave out the {task.closing}: the loss takes scores as they are."
+        instead = f"Leave out the {closing}: the loss takes scores as they are."
     elif task.has(q.LOSS_OF_LOGARITHMS) and not task.probabilities:
         instead = "End in a log_softmax, or leave it out and take cross-entropy of scores."
     yield (DOUBLE_SOFTMAX if why is DOUBLE else UNSUITED_CLOSING).finding(
         "(output)",
         "note" if bears else severity,
         task.evidence(q.LAST_OPERATION, q.TAKEN_BY_THE_LOSS, q.OUT_OF_REACH, q.GREATEST_OUTPUT),
-        why.format(op=task.closing, beyond=beyond),
+        why.format(op=closing, beyond=beyond),
         (instead,),
     )
 
@@ -377,7 +379,7 @@ def raw_output(profile: Profile) -> Iterator[Finding]:
     if not task.known or task.meaningless or task.closing:
         return
     logs = task.has(q.LOSS_OF_LOGARITHMS)
-    if not (task.probabilities or logs):
+    if not (task.probabilities or logs) or (task.probabilities and task.within_unit):
         return
     what = "a logarithm of probabilities" if logs and not task.probabilities else "probabilities"
     yield RAW_OUTPUT.finding(

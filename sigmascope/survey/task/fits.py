@@ -28,6 +28,7 @@ from sigmascope.survey.task.loss_recognition import (
     tail_starts,
 )
 
+SURELY = 32  # numbers of which all lie between 0 and 1, and not by chance
 LARGEST = 10**6  # numbers of the output, beyond which the best outputs are not searched for
 DRAWS = (1.0, 10.0, 1e2, 1e4)  # sizes of what the last weight may write
 GROWS = 10.0  # times, from the third of these to the last: then there is no end
@@ -73,6 +74,8 @@ class TaskFit:
             for every sample; that of a residual, whose data is put in behind it, does not.
         unheard: Whether outputs differ, and what the last weight writes has no part in them now:
             which of them are possible is then not known.
+        held: Whether a loss of probabilities has some, though no operation was seen to hold them
+            between 0 and 1: what they can be is then not known.
     """
 
     labels: Labels | None
@@ -100,6 +103,7 @@ class TaskFit:
     unpaired: bool = False
     evenly: bool = False
     unheard: bool = False
+    held: bool = False
 
     @property
     def over_constant(self) -> float:
@@ -180,7 +184,12 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
             starts.append(targets.detach().to(ending.start).reshape(ending.start.shape)[:1])
         least = least_loss(even, starts, targets, loss)[0]
         known["evenly"] = least - reach <= ALMOST * max(now - reach, 0.0) + room
-    return TaskFit(**known, **_possible(ending, start), known=True, closing=ending.closing)
+    possible = _possible(ending, start)
+    inside = output.numel() >= SURELY and float(output.min()) >= 0 and float(output.max()) <= 1
+    free_end = not ending.closing and not possible.get("shares")
+    if needs.probabilities and inside and free_end:  # as of a mixture of sigmoids
+        return TaskFit(**known, held=True)
+    return TaskFit(**known, **possible, known=True, closing=ending.closing)
 
 
 def _is_answered(
@@ -421,7 +430,8 @@ def reversed_loss(
         right = targets.to(base)
         spread = right.std() if right.numel() > 1 else right.abs().mean()
         noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(0)).to(right)
-        pairs = [(right, right + size * spread * noise) for size in (0.3, 1.0)]
+        # either way: a loss that is linear in the output falls along one of them
+        pairs = [(right, right + size * spread * noise) for size in (0.3, 1.0, -0.3, -1.0)]
     return _told(loss, targets, pairs)
 
 
@@ -564,13 +574,26 @@ def _possible(ending: Tail, start: Callable[[Tensor], Tensor]) -> dict[str, Any]
         return {}
     size = max(abs(end) for end in ends[0])
     constant = all(float((m - made[0]).abs().max()) <= SAME * size for m in made)
-    sums = made[0].sum(-1) if made[0].ndim > 1 and made[0].shape[-1] > 1 else None
-    return {
+    found = {
         "least": _end([-low for low, _ in ends], -1.0),
         "most": _end([high for _, high in ends], 1.0),
         "constant": constant and bool((made[0] == made[0].flatten()[0]).all()),
-        "shares": sums is not None and bool(((sums - 1).abs() < 1e-4).all()) and not constant,
+        "shares": _sum_to_one(made[0]) and not constant,
     }
+    # a last weight may be read with others, as in a mixture of softmaxes: rows that sum to one as
+    # the model is do so by what it is
+    now = ending.output.detach().double()
+    if _sum_to_one(now) and float(now.min()) >= 0 and not constant:
+        found |= {"least": 0.0, "most": 1.0, "shares": True}
+    elif _sum_to_one(now.exp()):
+        found["most"] = min(found["most"], 0.0)
+    return found
+
+
+def _sum_to_one(rows: Tensor) -> bool:
+    if rows.ndim < 2 or rows.shape[-1] < 2:
+        return False
+    return bool(((rows.sum(-1) - 1).abs() < 1e-4).all())
 
 
 def _end(reached: list[float], sign: float) -> float:

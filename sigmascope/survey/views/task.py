@@ -23,6 +23,7 @@ NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
 FEWEST = 48  # samples with which chance can be told from a signal
 MOST = 512  # samples that are compared with one another
 EVENLY = "a constant that fits"  # what is not known of targets that are all the same
+SAME = 1e-9  # relative: less is no difference between orders of the targets
 KINDS = 64  # of one id a sample, that are told apart
 CHANNELS = 8  # of what may be an image
 ENDLESS = "faster than outputs grow"
@@ -99,6 +100,11 @@ def task_items(subject: Subject) -> Iterator[Item]:
             "one part of the output to the other"
         )
         yield Skipped(OUTPUT, "range of the output", why)
+    elif fit.held:
+        why = (
+            "outputs lie between 0 and 1, and no operation behind the last weight holds them there"
+        )
+        yield Skipped(OUTPUT, "range of the output", why)
     elif fit.unheard:
         why = "the output is the same whatever the last weight writes, as where it is times zero"
         yield Skipped(OUTPUT, "range of the output", why)
@@ -126,7 +132,10 @@ def task_items(subject: Subject) -> Iterator[Item]:
             yield Skipped(first, q.TARGET_SIGNAL, why)
         for site, part in compared:
             signal = target_signal(part, wanted)
-            if signal is not None:
+            if signal is None:
+                why = "all rows are equal, or targets in any order are as good"
+                yield Skipped(site, q.TARGET_SIGNAL, why)
+            else:
                 yield Reading(site, q.TARGET_SIGNAL, Estimate.rounded(signal, ulps=64), VIEW)
         for site, both in subject.activations.items():
             if both.samples is not None and dense.is_finite(both.samples):
@@ -222,7 +231,8 @@ def target_signal(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> float | None:
         wanted: Targets, centred.
 
     Returns:
-        About 0 where the targets have nothing to do with the inputs; None if all rows are equal.
+        About 0 where the targets have nothing to do with the inputs; None if all rows are equal, or
+        the targets are as good in any order.
     """
     X, Y = rows[:MOST].detach().double().cpu(), wanted[:MOST]
     X = X - X.mean(0)
@@ -242,9 +252,13 @@ def target_signal(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> float | None:
         for part in permuted(Y, PERMUTATIONS, generator)
     ]
     found, chance = torch.cat(told)[0], torch.cat(told)[1:]
-    regressed = (found - chance.mean()) / chance.std().clamp(min=1e-12)
     mean, spread = chance_agreement(Y, near)
-    return max((agreement(Y[None], near).item() - mean) / max(spread, 1e-12), regressed.item())
+    tests = [  # what was found, its mean and spread over other orders, and its size
+        (agreement(Y[None], near).item(), mean, spread, Y.square().sum().item()),
+        (found.item(), chance.mean().item(), chance.std().item(), 1.0),
+    ]
+    # where all orders are as good, as of targets of which no two are alike, nothing is to be told
+    return max(((v - m) / s for v, m, s, size in tests if s > SAME * size), default=None)
 
 
 def neighbours(X: Float64[Tensor, "n d"]) -> Int64[Tensor, "n k"]:

@@ -153,6 +153,14 @@ def test_a_loss_of_the_other_sign_is_reversed(name):
     assert right > wrong
 
 
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_loss_that_is_linear_in_the_output_has_no_right_answer_to_be_reversed(sign, seed):
+    """As a critic's: which of two answers is better is chance."""
+    y = torch.randn(N, 2, generator=torch.Generator().manual_seed(seed)).sign()
+    assert fit([], lambda o, y: sign * (o * y).mean(), y, 2).reversed is None
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("width", [4, 8])
 def test_columns_of_an_embedding_are_no_scores(seed, width):

@@ -46,10 +46,36 @@ def test_a_smooth_function_is_told_and_noise_is_not():
     assert target_signal(x, target_rows(torch.randn(200, 2, generator=g), 200)) < 3
 
 
-def test_signal_does_not_depend_on_the_scale_of_inputs(digits):
+def test_signal_does_not_depend_on_the_scale_of_inputs_nor_of_targets(digits):
     Y = target_rows(digits.targets, 128)
     signals = [target_signal(s * digits.inputs.flatten(1), Y) for s in (1e-6, 1.0, 1e6)]
-    assert signals == pytest.approx([signals[1]] * 3, rel=1e-3)
+    signals += [target_signal(digits.inputs.flatten(1), s * Y) for s in (1e-9, 1e9)]
+    assert signals == pytest.approx([signals[1]] * 5, rel=1e-3)
+
+
+@pytest.mark.parametrize("of", [torch.arange(64), torch.arange(64).flip(0)])
+def test_targets_of_which_no_two_are_alike_are_as_good_in_any_order(of):
+    """As the numbers of pairs, of which each is to be told from all others."""
+    g = torch.Generator().manual_seed(0)
+    assert target_signal(torch.randn(64, 6, generator=g), target_rows(of, 64)) is None
+    halves = target_rows(of // 2, 64)
+    assert target_signal(torch.randn(64, 6, generator=g), halves) is not None
+
+
+def test_pairs_of_two_towers_are_not_unrelated():
+    class Towers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(6, 8), nn.Linear(6, 8)
+
+        def forward(self, x, y):
+            return F.normalize(self.a(x)) @ F.normalize(self.b(y)).T
+
+    torch.manual_seed(0)
+    task = {"targets": torch.arange(96), "loss": F.cross_entropy}
+    found = survey.profile(Towers(), (torch.randn(96, 6), torch.randn(96, 6)), **task)
+    assert not found.series("target signal")
+    assert "target signal" in {s.what for s in found.skipped}
 
 
 def test_alignment_is_one_for_the_targets_themselves():
