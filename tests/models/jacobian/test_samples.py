@@ -233,15 +233,6 @@ def test_mixing_is_found(way):
         assert Subject(*mixed(way, seed=seed, samples=samples)).mixing, samples
 
 
-BRANCHES = {
-    "sum": lambda x: x.sum() > 0,
-    "mean": lambda x: x.mean().item() < 0.0,
-    "largest": lambda x: bool(x.abs().amax() > 2.0),
-    "norm": lambda x: float(x.norm()) > 4.0,
-    "count": lambda x: int((x > 0).sum()) % 100 > 20,
-}
-
-
 @pytest.mark.parametrize("fits", [1, 2, 3])
 @pytest.mark.parametrize("way", WAYS)
 def test_mixing_is_found_where_few_samples_fit_on_a_tape(way, fits, monkeypatch):
