@@ -517,7 +517,7 @@ class Conditioned(nn.Module):
 
     def forward(self, x, t):
         e = self.time(t.float().reshape(len(x), -1)[:, :1])
-        x = torch.cat([x, t.reshape(-1, 1).float()], 1) if self.joined else x
+        x = torch.cat([x, t.float().reshape(len(x), -1)[:, :1]], 1) if self.joined else x
         return self.out((e + self.body(x)).tanh())
 
 
@@ -544,9 +544,11 @@ def test_targets_are_unrelated_only_if_no_input_tells_them(kind, joined):
     assert kind == "ids" or "unrelated-targets" in names[1]
 
 
-def test_of_rows_of_ids_it_is_said_that_their_signal_is_not_known():
+@pytest.mark.parametrize(("kinds", "told"), [(200, False), (3, False), (2, True)])
+def test_of_rows_of_ids_it_is_said_that_their_signal_is_not_known(kinds, told):
+    """A mask is no row of ids."""
     model, x = Conditioned(), torch.randn(64, 8)
     task = {"targets": torch.arange(64) % 3, "loss": F.cross_entropy}
-    found = survey.profile(model, (x, torch.randint(200, (64, 5))), **task)
-    assert not found.series("target signal")
-    assert "target signal" in {s.what for s in found.skipped}
+    found = survey.profile(model, (x, torch.randint(kinds, (64, 5))), **task)
+    assert bool(found.series("target signal")) is told
+    assert ("target signal" in {s.what for s in found.skipped}) is not told

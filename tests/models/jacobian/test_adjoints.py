@@ -74,6 +74,27 @@ def test_pieces_are_run_once_for_all_that_is_asked_of_them(monkeypatch, name, si
         assert torch.equal(swept.sketches[of], sketch)
 
 
+def test_a_parameter_that_later_pieces_alone_use_in_another_way_is_sketched(monkeypatch):
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(4, 6), nn.Linear(6, 3)
+            self.shift = nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            return self.last(self.first(x).tanh()) + self.shift * (x[:, :1] > 5)
+
+    torch.manual_seed(0)
+    model, x = Late(), torch.randn(6, 4)
+    x[4:, 0] = 9.0
+    monkeypatch.setattr("sigmascope.models.tape.Scene.fitting", lambda *_, **__: 2)
+    monkeypatch.setattr("sigmascope.models.subject.SMALL", 0)
+    found = Subject(model, x).adjoints.sketches
+    assert {*found} == {*Subject(model, x).leftovers} == {""}
+    assert found[""][:2].abs().max() == 0  # of the pieces that do not use it
+    assert found[""][2].min() > 0
+
+
 @pytest.mark.parametrize("cancel", [0.0, 0.5, 0.999, 1 - 1e-5])
 def test_positions_that_cancel_cost_no_accuracy(cancel):
     """Of the sum of products over positions, of which little may be left."""
