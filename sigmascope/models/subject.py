@@ -638,7 +638,13 @@ class SubjectRuns(Observed):
                 sweeps.append(Sweeping(self._differentiated, rest, self._generator))
             elif rest != sweeps[0].uncovered:
                 raise Refusal("Parameters that no formula covers must be known at first.")
-            return sweeps[0].add(run, keep=True)
+            sweeps[0].add(run, keep=True)
+            return sweeps[0].whole()
+
+        def shares_on(run: Taped, *_: Any) -> Sweep:
+            sweeping = Sweeping(self._total, {}, self._generator, grams=False)
+            sweeping.add(run, keep=True)
+            return sweeping.whole()
 
         structure: dict[str, Question] = {
             "branches": branches_on,
@@ -663,8 +669,7 @@ class SubjectRuns(Observed):
             if size <= self._piece(wanted) or (named and self._held_at_once(wanted)):
                 asked["adjoints"] = adjoints_on
         if first == "ntk_trace" and self._held_at_once(self._total):
-            shares = Sweeping(self._total, {}, self._generator, grams=False)
-            asked["ntk_trace"] = lambda run, *_: shares.add(run, keep=True)
+            asked["ntk_trace"] = shares_on
         return asked
 
     @cached_property

@@ -376,10 +376,10 @@ RAW_OUTPUT = Kind(
 def raw_output(profile: Profile) -> Iterator[Finding]:
     """A loss of probabilities, and outputs that are not held between 0 and 1."""
     task = _Task.of(profile)
-    if not task.known or task.meaningless or task.closing:
+    if not task.known or task.meaningless or task.closing or task.has(q.ROWS_THAT_SUM_TO_ONE):
         return
     logs = task.has(q.LOSS_OF_LOGARITHMS)
-    if not (task.probabilities or logs) or (task.probabilities and task.within_unit):
+    if not (task.probabilities or logs):
         return
     what = "a logarithm of probabilities" if logs and not task.probabilities else "probabilities"
     yield RAW_OUTPUT.finding(

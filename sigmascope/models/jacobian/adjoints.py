@@ -555,8 +555,8 @@ class Sweeping:
         self._seeds: Seeds | None = None
         self._total, self._rounding = 0, 0.0
 
-    def add(self, run: Taped, *, keep: bool = False) -> Sweep:
-        """Differentiate one run, whose tape goes unless it is kept; what is known with it."""
+    def add(self, run: Taped, *, keep: bool = False) -> None:
+        """Differentiate one run; its tape goes unless it is kept."""
         flat = run.flat
         self._total, self._rounding = flat.shape[1], torch.finfo(flat.dtype).eps
         seeds = self._seeds or seeds_for(self._total, self._outputs, self._generator)
@@ -581,7 +581,6 @@ class Sweeping:
         parts = sizes.split([len(group) for group in self.uncovered.values()])
         for sketch, part in zip(self._sketches.values(), parts, strict=True):
             sketch.append(part.sum(0))
-        return self.whole()
 
     def whole(self) -> Sweep:
         """All samples together."""

@@ -180,7 +180,7 @@ def first_loss_items(subject: Subject) -> Iterator[Item]:
     wanted = target_rows(targets, subject.count)
     if wanted is None or subject.count < FEWEST:
         return
-    for site, rows in compared_inputs(subject):
+    for site, rows in subject.once(compared_inputs):
         limits = neighbour_limits(rows, wanted)
         if limits is not None:
             told, control = (Estimate.rounded(v, ulps=2**20) for v in limits)

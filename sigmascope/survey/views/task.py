@@ -124,7 +124,7 @@ def task_items(subject: Subject) -> Iterator[Item]:
         return  # what was done and what it earned, say, which nothing says that inputs should tell
     if rows is not None and dense.is_finite(rows) and subject.count >= FEWEST:
         # what inputs tell of the targets, and layer by layer what representations do
-        compared = compared_inputs(subject)
+        compared = subject.once(compared_inputs)
         if not compared:
             why = (
                 "the batch holds rows of ids: neither neighbours nor linear fits say what they tell"
@@ -151,8 +151,7 @@ def compared_inputs(subject: Subject) -> list[tuple[str, Tensor]]:
     Nothing where the batch holds rows of ids, beside what the first layer reads or in its place:
     neither neighbours nor linear functions say what they tell.
     """
-    fed = [c.site for c in subject.calls if c.site not in subject.unfed]
-    first = fed[0] if fed else next((c.site for c in subject.calls), "")
+    first = next((c.site for c in subject.calls if c.site not in subject.unfed), "")
     both = subject.activations.get(first)
     if both is None or both.samples is None:
         return []
@@ -165,7 +164,7 @@ def compared_inputs(subject: Subject) -> list[tuple[str, Tensor]]:
             if rows.shape[1] > 1 and len(kinds) > 2:  # and no mask
                 return []
             few = rows.shape[1] == 1 and len(kinds) <= KINDS
-            rows = (rows == kinds).double() if few else rows.double()
+            rows = (rows == kinds).double() if few else rows
         if rows.shape != found[0][1].shape or not torch.equal(rows.to(found[0][1]), found[0][1]):
             found.append((f"(input {name})" if name else "(input)", rows))
     return [(site, rows) for site, rows in found if dense.is_finite(rows)]
