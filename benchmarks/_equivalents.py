@@ -42,6 +42,11 @@ SAME: dict[tuple[str, str, str], str] = {
         "(i.rate < i.tolerance)",
     ): "as the line before it",
     (
+        "linalg/krylov/singular_values.py",
+        "top = top if top > 0 else 1.0",
+        "2.0",
+    ): "what is zero is divided by it and multiplied again, the least that rounding hides too",
+    (
         "linalg/spectra.py",
         "TASK = 2**20  # entries; small matrices of one shape are solved together up to this many",
         "(2 * 20)",

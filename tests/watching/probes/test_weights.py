@@ -426,6 +426,25 @@ def test_imbalance_is_that_of_the_weights_and_decay_explains_how_it_moved(moment
     assert by_decay == pytest.approx(moved, rel=0.05)
 
 
+def test_layers_that_have_become_zero_have_no_imbalance_and_are_read_again_when_they_are_not():
+    torch.manual_seed(0)
+    model = stack(5, 6, 3).double()
+    optimizer, shelf = lopsided(model), Shelf()
+    x, y = task()
+    parts = [model[0].weight, model[0].bias, model[2].weight]
+    read = lambda: sum(r.quantity == NAMES[0] for r in shelf.readings())
+    with at_leisure(model, optimizer, sinks=[shelf]) as watching:
+        trained(model, x, y, optimizer, 12, watching)
+        there, kept = read(), [p.detach().clone() for p in parts]
+        torch._foreach_zero_([p.data for p in parts])
+        trained(model, x, y, optimizer, 6, watching)
+        assert not any(bool(p.any()) for p in parts)
+        gone = read()
+        torch._foreach_copy_([p.data for p in parts], kept)
+        trained(model, x, y, optimizer, 6, watching)
+    assert 0 < there == gone < read()
+
+
 def silent(make, kind: type = torch.optim.SGD, **options):
     torch.manual_seed(0)
     model = make().double()

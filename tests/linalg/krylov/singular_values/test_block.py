@@ -115,6 +115,23 @@ def test_the_energy_narrows_what_a_matrix_and_an_operator_say():
     assert unknown.high.isinf().all()
 
 
+@pytest.mark.parametrize("block", [4, 6, 9])
+def test_half_as_many_values_as_a_block_has_vectors_have_an_upper_end_of_their_own(block):
+    """The others of an operator of unknown energy have that of the last of these."""
+    A = torch.diag(0.5 ** torch.arange(200.0, dtype=torch.float64))
+    s = leading(Operator.of(A), block=block, steps=8, vectors=0, generator=fresh()).spectrum
+    own, wide = block // 2, {"size": 200, "block": block, "steps": 8}
+    for i in range(own):
+        room = math.sqrt(1 - missed(i + 1, risk=RISK / own, **wide))
+        assert s.high[i].item() == pytest.approx(s.sigma[i].item() / room, rel=1e-9)
+    assert (s.high[own : own + 3] == s.high[own - 1]).all()
+    narrow = Operator.of(A.float())  # what rounding may hide of a value is above it
+    s = leading(narrow, block=block, steps=8, vectors=0, generator=fresh()).spectrum
+    for i in range(own):
+        room = math.sqrt(1 - missed(i + 1, risk=RISK / own, **wide))
+        assert s.high[i] * room > s.sigma[i] * (1 + 1e-6)
+
+
 def test_values_and_vectors_belong_together():
     for shape in ((60, 40), (40, 60)):
         A = torch.randn(shape, generator=fresh(), dtype=torch.float64)

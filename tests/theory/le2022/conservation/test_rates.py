@@ -179,6 +179,29 @@ def test_rounding_is_seen_by_as_many_changes_as_were_asked_for_each_larger(monke
     assert (made.contributions is None) == (nudged == 0)
 
 
+@pytest.mark.parametrize(
+    ("told", "noise"),
+    [
+        ([(0.0, 1e-4), (0.0, 1e-6), (0.0, 1e-5)], 1e-6),
+        ([(0.9, 1e-7), (0.0, 1e-5), (0.0, 1e-4)], 1e-5),  # one that keeps it, though others do not
+        ([(0.9, 1e-5), (0.9, 1e-6), (0.9, 1e-4)], 1e-6),
+    ],
+)
+def test_of_several_gradients_that_with_the_least_rounding_is_believed(monkeypatch, told, noise):
+    net, x, y = regressed(torch.float64, 1)
+    subject = Subject(net, x, y, F.mse_loss)
+    claim = next(iter(rates.claims(rates.symmetries_of(Subject(net, x)))))
+    measured = iter([(0.9, math.inf), *told])
+
+    def measure(self, claim):
+        rate, rounding = next(measured)
+        return replace(claim, rate=rate, exactness=1e-9, noise=rounding)
+
+    monkeypatch.setattr(rates.TrialGradient, "measure", measure)
+    (found,) = rates.judged(subject, [claim])
+    assert found.noise == noise
+
+
 def test_rates_hold_and_have_teeth_and_are_silent():
     model, batch = KINDS["pre_norm_block"](0)
     theorems = list(conservation.BalanceRate.facts(Subject(model, batch)))
