@@ -50,8 +50,8 @@ READ = "Hand the loss what the model puts out for these targets; look for `detac
 SMOOTH = "Take a loss of the scores themselves (cross-entropy for classes); count hits beside it."
 DOUBLE = (
     "The model ends in {op}, and the loss takes scores, of which it makes probabilities by a "
-    "softmax of its own: of numbers between 0 and 1 it makes probabilities that are nearly equal. "
-    "{beyond:.0%} of the way to the best constant's loss is out of reach, and gradients are small."
+    "softmax of its own: of numbers between 0 and 1 it makes probabilities that are nearly equal, "
+    "and gradients are small."
 )
 SCORES = (
     "The model ends in {op}, and the loss takes scores of any size, of which it makes "
@@ -330,15 +330,20 @@ def unsuited_closing(profile: Profile) -> Iterator[Finding]:
     severity: Severity = "error" if beyond >= REACH_ERROR and why is not DOUBLE else "warning"
     closing = task.closing or "a mixture of probabilities"
     instead = f"{_closing_for(task)} in place of {closing}."
-    if task.coupling == "scores":
+    if not task.closing:
+        instead = "Take the logarithm of the probabilities, and a loss of these (`nll_loss`)."
+    elif task.coupling == "scores":
         instead = f"Leave out the {closing}: the loss takes scores as they are."
     elif task.has(q.LOSS_OF_LOGARITHMS) and not task.probabilities:
         instead = "End in a log_softmax, or leave it out and take cross-entropy of scores."
+    said = why.format(op=closing)
+    if why is DOUBLE and task.has(q.OUT_OF_REACH):
+        said += f" {beyond:.0%} of the way to the best constant's loss is out of reach."
     yield (DOUBLE_SOFTMAX if why is DOUBLE else UNSUITED_CLOSING).finding(
         "(output)",
         "note" if bears else severity,
         task.evidence(q.LAST_OPERATION, q.TAKEN_BY_THE_LOSS, q.OUT_OF_REACH, q.GREATEST_OUTPUT),
-        why.format(op=closing, beyond=beyond),
+        said,
         (instead,),
     )
 

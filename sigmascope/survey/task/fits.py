@@ -189,6 +189,8 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
     free_end = not ending.closing and not possible.get("shares")
     if needs.probabilities and inside and free_end:  # as of a mixture of sigmoids
         return TaskFit(**known, held=True)
+    if possible.get("shares") and not ending.closing:  # these the search for the best did not hold
+        known["reach"] = math.nan
     return TaskFit(**known, **possible, known=True, closing=ending.closing)
 
 

@@ -226,6 +226,15 @@ def test_rows_that_sum_to_one_by_what_the_model_is_are_probabilities(logs, name,
     assert other == ({"unsuited-closing"} if logs else {"raw-output"} if raw else set())
 
 
+def test_how_far_a_mixture_of_probabilities_may_come_is_not_told():
+    """The search for the best outputs takes what the last weight writes for any numbers."""
+    mixed = nn.Sequential(nn.Linear(6, 8), Mixture(logs=False))
+    ended = nn.Sequential(nn.Linear(6, K), nn.Softmax(-1))
+    task = {"targets": IDS, "loss": F.cross_entropy, "views": ["setup"]}
+    assert not survey.profile(mixed, X, **task).series("out of reach")
+    assert survey.profile(ended, X, **task).series("out of reach")
+
+
 VALUES, BITS = torch.randn(N, 2, generator=G), (IDS[:, None] >> torch.arange(2) & 1).float()
 SHARED = {"shared-classes": "error", "squared-error-for-classes": "note"}
 YES, HOT = IDS.remainder(2).float()[:, None], torch.eye(K)[IDS]
