@@ -5,8 +5,9 @@ is zero when training begins, or have a slope that somebody made up. Dead is wha
 samples in all calls of its layer, and has no derivative by any weight.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -80,29 +81,35 @@ def revived(subject: Subject, dead: Mapping[str, float]) -> set[str]:
 def teachable(subject: Subject, dead: Mapping[str, float]) -> set[str]:
     """Sites that read mostly zeros, with a derivative by weights, as spikes with a made-up slope.
 
-    Cost: a forward pass, and a backward pass for each call of such layers.
+    Cost: a forward and a backward pass where there are such layers, and a backward pass for each of
+    them where any has one.
     """
     silent = subject.once(silent_samples)
     names = {module_name(s) for s, share in dead.items() if share > MOSTLY or silent.get(s)}
     weights = [p for p in subject.model.parameters() if p.requires_grad]
     if not names or not weights:
         return set()
-    read: list[tuple[str, Tensor]] = []
+    read: dict[str, list[Tensor]] = {name: [] for name in names}
     found: set[str] = set()
+
+    def learn(some: Iterable[Tensor]) -> bool:
+        slopes = [0.0]
+        note = lambda _, g: slopes.append(float(g.abs().amax()))
+        zeros = [(x * (x == 0)).sum() for x in some if x.requires_grad]
+        if zeros:
+            backward(sum(zeros, torch.zeros(())), None, weights, note, again=True)
+        return max(slopes) > SLOPE
+
     with ExitStack() as undo, suppress(RuntimeError, Refusal):  # of what has no derivative
         for name in names:
-            keep = lambda _, args, named, name=name: read.extend(
-                (name, t) for t in [*tensors((args, named))][:1]
+            keep = lambda _, args, named, name=name: read[name].extend(
+                islice(tensors((args, named)), 1)
             )
             hooked = subject.modules[name].register_forward_pre_hook(keep, with_kwargs=True)
             undo.callback(hooked.remove)
         with subject.part.on_tape(listen=False):
-            for name, x in read:
-                if name not in found and x.requires_grad:
-                    slopes = [0.0]
-                    note = lambda _, g, slopes=slopes: slopes.append(float(g.abs().amax()))
-                    backward(x, (x == 0).to(x), weights, note, again=True)
-                    found |= {name} if max(slopes) > SLOPE else set()
+            if learn(chain(*read.values())):  # mostly none does
+                found = {name for name, some in read.items() if learn(some)}
     return {site for site in dead if module_name(site) in found}
 
 

@@ -5,6 +5,8 @@ from torch.nn import functional as F
 
 from sigmascope import survey
 from sigmascope.diagnosis import judge
+from sigmascope.models.networks import mlp
+from sigmascope.survey.views import zeros
 
 
 class Spike(torch.autograd.Function):
@@ -67,3 +69,19 @@ def test_a_state_that_starts_at_zero_is_dead_only_where_it_stays_there_and_learn
     assert told == ({"dead-units", "silent-samples"} if lost else set())
     assert all(torch.equal(p, before[n]) and p.grad is None for n, p in model.named_parameters())
     assert not any(m._forward_pre_hooks for m in model.modules())
+
+
+@pytest.mark.parametrize("depth", [8, 24])
+def test_one_pass_back_tells_that_no_zero_of_a_deep_network_learns(depth, monkeypatch):
+    passes, plain = [], zeros.backward
+    monkeypatch.setattr(zeros, "backward", lambda *a, **k: passes.append(a) or plain(*a, **k))
+    g = torch.Generator().manual_seed(0)
+    net = mlp(inputs=8, outputs=3, depth=depth, width=16, init="he", generator=g)
+    with torch.no_grad():
+        for block in net.hidden:
+            block.linear.bias.sub_(1.0)  # nearly all units are off
+    found = survey.profile(net, torch.randn(32, 8, generator=g), views=["representations"])
+    dead = [r for r in found.series("dead units") if r.estimate.value > 0.5]
+    assert len(dead) > depth // 2
+    assert {r.form for r in dead} == {""}
+    assert len(passes) == 1
