@@ -10,6 +10,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 from sigmascope.core.guard import Refusal
 from sigmascope.linalg import dense
@@ -275,14 +276,36 @@ def mixing(scene: Scene, whole: Whole) -> str:
 
 
 class NumbersAsked(TorchFunctionMode):
-    """Notes whether a tensor was asked for its number, as where a program branches on it."""
+    """Notes whether a tensor was asked for a number that samples may have a part in.
 
-    numbers = False
+    As where a program branches on it. What is made of no tensor, as positions are, and of such ones
+    alone, is the same whatever the samples are: to ask it tells nothing. Once anything else may
+    have been written into one of these, nothing is taken for one any more.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = self._mingled = False
+        self._fixed: Any = WeakIdKeyDictionary()  # tensors that no sample has a part in
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run it, and note what it is."""
-        self.numbers |= func in ASKING
-        return func(*args, **(kwargs or {}))
+        made_of = [t in self._fixed for t in tensors((args, kwargs))]
+        fixed = all(made_of) and not self._mingled
+        if any(made_of) and not fixed and _writes(func, kwargs):
+            self._mingled = True  # views of it share its memory
+        self.numbers |= func in ASKING and not fixed
+        result = func(*args, **(kwargs or {}))
+        for made in tensors(result) if fixed else ():
+            self._fixed[made] = True
+        return result
+
+
+def _writes(func: Any, kwargs: Any) -> bool:
+    """Whether a function may write into what it is given, by torch's names for such."""
+    name = getattr(func, "__name__", "_")
+    inside = name.endswith("_") and not name.endswith("__")
+    return inside or name.startswith(("__i", "__set")) or "out" in (kwargs or {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -303,6 +304,8 @@ def setup_items(subject: Subject) -> Iterator[Item]:
     """Sizes layer by layer, units, branches, what is trained, and the task."""
     own = OwnModes(subject)
     gradients = own.gradients
+    with suppress(Exception):  # a run that tells this tells most of what follows
+        _ = subject.mixing
     for what, items in (
         ("sizes of layers", _sizes(subject)),
         ("units", _units(subject, gradients)),

@@ -258,7 +258,20 @@ BRANCHES = {
     "largest": lambda x: bool(x.abs().amax() > 2.0),
     "norm": lambda x: float(x.norm()) > 4.0,
     "count": lambda x: int((x > 0).sum()) % 100 > 20,
+    "written into zeros": lambda x: bool(written(x, lambda t: t.__setitem__(0, x.sum())) > 0),
+    "added to zeros": lambda x: bool(written(x, lambda t: t.__iadd__(x.sum())) > 0),
+    "copied through a view": lambda x: bool(written(x, lambda t: t[:].copy_(x.sum(1))) > 0),
+    "by `out`": lambda x: bool(written(x, lambda t: torch.add(t, x.detach().sum(1), out=t)) > 0),
+    "by `data`": lambda x: bool(written(x, lambda t: setattr(t, "data", x.sum(1))) > 0),
+    "chosen of two": lambda x: bool(torch.where(x.sum() > 0, torch.ones(1), -torch.ones(1)) > 0),
 }
+
+
+def written(x, write):
+    """The sum of what was made of no sample, once something is written into it."""
+    kept = torch.zeros(len(x))
+    write(kept)
+    return kept.sum()
 
 
 @pytest.mark.parametrize("way", BRANCHES)
@@ -280,6 +293,27 @@ def test_asking_for_numbers_that_decide_nothing_is_not_mixing():
     torch.manual_seed(0)
     model = mixes(lambda m, x: m.a(x) if x.sum().isfinite() else m.b(x))
     assert Subject(model, torch.randn(9, 5)).mixing == ""
+
+
+POSITIONS = {
+    "of none": lambda x: True,
+    "of a range": lambda x: bool((torch.arange(x.shape[1]).diff() == 1).all()),
+    "of its parts": lambda x: (torch.ones(3).cumsum(0)[-1:] - torch.zeros(1)).item() > 0,
+    "of samples": lambda x: bool((x * 0 == 0).all()),
+}
+
+
+@pytest.mark.parametrize("asked", POSITIONS)
+def test_to_ask_what_no_sample_has_a_part_in_costs_no_run(asked):
+    """As the models of Hugging Face ask whether their positions follow one another."""
+    torch.manual_seed(0)
+    runs = []
+    model = mixes(lambda m, x: (runs.append(len(x)), m.a(x) if POSITIONS[asked](x) else m.b(x))[1])
+    subject = Subject(model, torch.randn(9, 5))
+    _ = subject.calls
+    runs.clear()
+    assert subject.mixing == ""
+    assert runs.count(5) == (1 + 4 if asked == "of samples" else 1)
 
 
 @pytest.mark.parametrize("name", MODELS)
