@@ -29,7 +29,8 @@ from sigmascope.survey.task.loss_recognition import (
 )
 
 SURELY = 32  # numbers of which all lie between 0 and 1, and not by chance
-LARGEST = 10**6  # numbers of the output, beyond which the best outputs are not searched for
+LARGEST = 10**6  # numbers of the output, beyond which the best outputs are not searched for, and
+# samples that have about as many stand for all where it is asked what a loss is
 DRAWS = (1.0, 10.0, 1e2, 1e4)  # sizes of what the last weight may write
 GROWS = 10.0  # times, from the third of these to the last: then there is no end
 FAR = (1.0, 10.0, 1e2, 1e3, 1e4)  # times the size of an output
@@ -76,6 +77,7 @@ class TaskFit:
             which of them are possible is then not known.
         held: Whether a loss of probabilities has some, though no operation was seen to hold them
             between 0 and 1: what they can be is then not known.
+        large: Whether outputs are so many that the best ones were not searched for.
     """
 
     labels: Labels | None
@@ -104,6 +106,7 @@ class TaskFit:
     evenly: bool = False
     unheard: bool = False
     held: bool = False
+    large: bool = False
 
     @property
     def over_constant(self) -> float:
@@ -120,14 +123,38 @@ class TaskFit:
         return max(self.reach - self.free, 0.0) / room
 
 
+def enough(loss: Loss, output: Tensor, targets: Any) -> tuple[Tensor, Any]:
+    """Outputs and targets of samples that tell what a loss is: of all, or of some where many are.
+
+    Args:
+        loss: What compares outputs with targets; where it does not take fewer samples, all are.
+        output: Of the model.
+        targets: Theirs.
+
+    Returns:
+        Where the output has more than a million numbers, those of samples that have about as many,
+        at least two, spread over all.
+    """
+    count = len(output) if output.ndim else 0
+    fewer = max(2, count * LARGEST // max(output.numel(), 1))
+    if not isinstance(targets, Tensor) or targets.shape[:1] != (count,) or fewer >= count:
+        return output, targets
+    rows = torch.linspace(0, count - 1, fewer).long()
+    some = output.detach()[rows.to(output.device)], targets.detach()[rows.to(targets.device)]
+    return (output, targets) if _loss_of(loss, *some) is None else some
+
+
 def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
     """What outputs, targets and loss ask of one another.
 
-    Cost: some hundred evaluations of the loss.
+    Cost: some hundred evaluations of the loss; where the output has more than a million numbers,
+    some dozen on some of the samples (`enough`).
     """
     output = subject.output
     labels = labels_of(output, targets)
-    needs = needs_of(loss, output, targets, labels)
+    few, theirs = enough(loss, output, targets)
+    told = labels if few is output else labels_of(few, theirs)
+    needs = needs_of(loss, few, theirs, told)
     # values of fewer numbers than the output, that a loss compares number by number
     spread = (
         needs is not None
@@ -136,17 +163,18 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
         and targets.ndim == output.ndim
         and needs.coupling == "each"
         and not needs.indifferent
-        and _is_even(loss, output, targets)
+        and _is_even(loss, few, theirs)
     )
     known: dict[str, Any] = {"labels": labels, "needs": needs, "spread": spread}
-    if targets_unread(loss, output, targets):  # then nothing of them means anything
+    if targets_unread(loss, few, theirs):  # then nothing of them means anything
         known |= {"labels": None, "unread": True}
         labels = None
     else:
         known["omitted"] = omitted_classes(loss, output, targets, labels, subject.batch)
-        known["reversed"] = reversed_loss(loss, output, targets, labels, needs)
-        known["unpaired"] = is_unpaired(loss, output, targets)
-    if output.numel() > LARGEST or not dense.is_finite(output):
+        known["reversed"] = reversed_loss(loss, few, theirs, told, needs)
+        known["unpaired"] = is_unpaired(loss, few, theirs)
+    known["large"] = output.numel() > LARGEST
+    if known["large"] or not dense.is_finite(output):
         return TaskFit(**known)
     # the loss as it is, the least of all outputs, and that of one for all samples
     free, same = _ends(loss, output, targets, labels, needs)
@@ -320,6 +348,7 @@ def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
 
     Cost: a dozen evaluations of the loss, and one gradient.
     """
+    output, targets = enough(loss, output, targets)
     now, slope = _loss_of(loss, output, targets), _slope_of(loss, output, targets)
     if now is None or slope is None or not dense.is_finite(output) or not dense.is_finite(slope):
         return False
@@ -517,8 +546,14 @@ def omitted_classes(
     drawn = 3 * torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
     ids = targets.detach().cpu()
     heard = torch.zeros(ids.shape, dtype=torch.bool)
-    for made in (drawn, drawn.softmax(labels.dim), drawn.log_softmax(labels.dim), output.detach()):
-        slope = _slope_of(loss, made, targets)
+    made = (  # made when it is their turn, which is seldom
+        lambda: drawn,
+        lambda: drawn.softmax(labels.dim),
+        lambda: drawn.log_softmax(labels.dim),
+        output.detach,
+    )
+    for make in made:
+        slope = _slope_of(loss, make(), targets)
         if slope is None:
             return ()
         moved = (slope.movedim(labels.dim, -1) != 0).any(-1).cpu()

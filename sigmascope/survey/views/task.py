@@ -16,6 +16,7 @@ from sigmascope.models.samples import tensors
 from sigmascope.models.state import still
 from sigmascope.models.structure.inputs import rows_of, varying_inputs
 from sigmascope.survey.task import UNBOUNDED, TaskFit, fit_of, is_endless
+from sigmascope.survey.task.fits import LARGEST
 from sigmascope.survey.task.masks import misplaced_share
 
 VIEW: View = "setup"
@@ -94,6 +95,12 @@ def task_items(subject: Subject) -> Iterator[Item]:
             if fit.undecided > 0:
                 wrong = Estimate.exactly(fit.undecided)
                 yield Reading(OUTPUT, q.WRONG_AT_THE_BEST, wrong, VIEW, form)
+    elif fit.large:
+        why = (
+            f"the output has {output.numel()} numbers, more than the {LARGEST} for which the best "
+            "ones are searched for: a profile of fewer samples says more"
+        )
+        yield Skipped("(loss)", "least losses, and the range of the output", why)
     elif subject.tail is None:
         why = (
             "the operations behind the last weights cannot be run by themselves, or differ from "

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from sigmascope.models import Subject
 from sigmascope.survey.task import TaskFit, fit_of, is_endless
-from sigmascope.survey.task.fits import _end, _together_and_apart
+from sigmascope.survey.task.fits import _end, _together_and_apart, enough
 
 N = 64
 G = torch.Generator().manual_seed(0)
@@ -325,6 +325,82 @@ def test_embeddings_are_made_up_where_several_samples_are_of_each_class(ids, wid
         assert torch.equal(together.sort(0).values, apart.sort(0).values)
         near = torch.cdist(together, together)
         assert near[0, 1] < near[0, 2]
+
+
+FROM_THE_LOSS = ("needs", "spread", "unread", "omitted", "unpaired")
+ASKED = {
+    **HEALTHY,
+    "ignored": (nn.CrossEntropyLoss(ignore_index=2), CLASSES, None),
+    "a step": (lambda o, y: (o.round() - y).square().mean(), VALUES, None),
+    "spread": (lambda o, y: (o - y).square().mean(), VALUES[:, :1], None),
+    "averaged first": (lambda o, y: (o - y).mean() ** 2, VALUES, None),
+    "not read": (lambda o, y: o.square().mean(), VALUES, None),
+}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("name", ASKED)
+def test_what_a_loss_is_some_samples_tell_as_all_do(name, sign, monkeypatch):
+    """Where outputs are many; what is then not searched for is not told either."""
+    loss, targets, last = ASKED[name]
+    signed = lambda o, y: sign * loss(o, y)
+    whole = fit([last] if last else [], signed, targets)
+    asked = []
+    monkeypatch.setattr("sigmascope.survey.task.fits.LARGEST", N)
+    some = fit(
+        [last] if last else [], lambda o, y: (asked.append(len(o)), signed(o, y))[1], targets
+    )
+    assert asked.count(N // 4) > asked.count(N)
+    for field in FROM_THE_LOSS:
+        assert getattr(some, field) == getattr(whole, field), field
+    assert (some.labels is None) == (whole.labels is None)
+    if some.labels is not None:
+        assert (some.labels.kind, some.labels.distinct) == (
+            whole.labels.kind,
+            whole.labels.distinct,
+        )
+    if name not in ("in logarithms", "counts"):  # where outputs and targets are on other scales
+        assert (some.reversed is None) == (whole.reversed is None)
+    assert some.large
+    assert not whole.large
+    assert math.isnan(some.free)
+    assert not some.known
+
+
+@pytest.mark.parametrize("name", [*ENDLESS, *HELD])
+def test_whether_a_loss_is_endless_some_samples_tell_as_all_do(name, monkeypatch):
+    output, targets, loss = (ENDLESS | HELD)[name]
+    monkeypatch.setattr("sigmascope.survey.task.fits.LARGEST", output.numel() // 4)
+    assert is_endless(loss, output, targets) == (name in ENDLESS)
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets"),
+    [
+        (lambda o, y: (torch.arange(1.0, N + 1) * F.cross_entropy(o, y, reduction="none")).mean(),
+         CLASSES),  # a weight for each sample, which a loss has by heart
+        (lambda o, y: F.cross_entropy(o, y.expand(N)), CLASSES[:1]),  # one target for all
+        (lambda o, y: F.cross_entropy(o, y["class"]), {"class": CLASSES}),
+    ],
+)  # fmt: skip
+def test_a_loss_that_takes_all_samples_alone_is_asked_of_all(loss, targets, monkeypatch):
+    output = torch.randn(N, 4, generator=G)
+    monkeypatch.setattr("sigmascope.survey.task.fits.LARGEST", N)
+    few, theirs = enough(loss, output, targets)
+    assert few is output
+    assert theirs is targets
+
+
+@pytest.mark.parametrize(("most", "rows"), [(1, 2), (4 * 9, 9), (4 * N - 1, N - 1), (4 * N, N)])
+def test_samples_that_are_enough_are_spread_over_all(most, rows, monkeypatch):
+    monkeypatch.setattr("sigmascope.survey.task.fits.LARGEST", most)
+    output = torch.arange(N)[:, None].expand(N, 4).float()
+    few, theirs = enough(F.cross_entropy, output, CLASSES)
+    at = few[:, 0].long()
+    assert len(few) == rows
+    assert torch.equal(theirs, CLASSES[at])
+    assert (int(at[0]), int(at[-1])) == (0, N - 1)
+    assert int(at.diff().max()) <= -(-N // (rows - 1))
 
 
 def falls(power, *, until=math.inf, then=None, beside=0.0):
