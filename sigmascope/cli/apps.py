@@ -12,7 +12,6 @@ from pathlib import Path
 import cyclopts
 from cyclopts import Parameter
 
-from sigmascope import __version__
 from sigmascope.cli.balances import balances
 from sigmascope.cli.bottlenecks import bottleneck
 from sigmascope.cli.checks import check, theorems
@@ -47,7 +46,6 @@ from sigmascope.core import guard
 app = cyclopts.App(
     name="sigmascope",
     help="Measure the singular values of a deep network and say what they mean.",
-    version=__version__,
     help_format="markdown",
     suppress_keyboard_interrupt=False,  # main() says it
     default_parameter=Parameter(negative=()),  # no `--no-strict`: it says nothing

@@ -1,7 +1,6 @@
 """`sigmascope compare`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sigmascope.cli.options import (
     DEFAULT,
@@ -14,9 +13,6 @@ from sigmascope.cli.options import (
     task,
 )
 from sigmascope.cli.outputs import finish, require_targets
-
-if TYPE_CHECKING:
-    pass
 
 
 def compare(

@@ -4,8 +4,9 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -17,13 +18,11 @@ from sigmascope.core import guard
 from sigmascope.core.quantities import ALL, View
 
 if TYPE_CHECKING:
-    from sigmascope.core.records import ScanPlan
-    from sigmascope.integrations.processes import WorkerProcesses
-
-if TYPE_CHECKING:
     import torch
 
+    from sigmascope.core.records import ScanPlan
     from sigmascope.diagnosis import Diagnosis, Program
+    from sigmascope.integrations.processes import WorkerProcesses
     from sigmascope.models import Subject
     from sigmascope.sources import Data, Model
 
@@ -371,9 +370,7 @@ def measure(
     quick: bool = False,
 ) -> "Diagnosis":
     """A diagnosis whose profile knows the names the user gave."""
-    from dataclasses import replace
-
-    from sigmascope import diagnosis, survey
+    from sigmascope import diagnosis
 
     with guard.memory(source.memory), progress_bar() as progress:
         found = diagnosis.diagnose(
@@ -393,8 +390,9 @@ def measure(
     unfit = [s.why for s in measured.skipped if s.what == diagnosis.rules.UNFIT]
     if unfit and source.loss is None:  # the loss fits whatever can be fitted
         raise guard.Refusal(unfit[0])
-    about = {"name": opened.name, "weights": opened.weights, "data": data.name, **measured.about}
-    return replace(found, profile=survey.named(measured, about))
+    named = {"name": opened.name, "weights": opened.weights, "data": data.name}
+    about = MappingProxyType({**named, **measured.about})
+    return replace(found, profile=replace(measured, about=about))
 
 
 def subject_of(opened: "Model", data: "Data", source: Source) -> "Subject":

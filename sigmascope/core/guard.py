@@ -55,6 +55,7 @@ __all__ = [
     "DrawnNumbers",
     "Mark",
     "OverBudget",
+    "Progress",
     "Refusal",
     "RowFile",
     "allowed",
@@ -827,6 +828,7 @@ def _computes(tensor: Any) -> bool:
 
 SECONDS = {"": 1, "s": 1, "sec": 1, "min": 60, "h": 3600}
 LONGEST = 1e9  # seconds
+Progress = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
 
 
 class OverBudget(Refusal):
@@ -872,7 +874,7 @@ class Budget:
 
     seconds: float = USUAL
     tell: Callable[[str], None] | None = None
-    progress: Callable[[str, int, int], None] | None = None
+    progress: Progress | None = None
     clock: Callable[[], float] = time.monotonic
     _used: float = 0.0
     _since: float | None = field(default=None)
@@ -903,7 +905,7 @@ class Budget:
         return self.seconds - self.used
 
     @contextmanager
-    def told(self, progress: Callable[[str, int, int], None] | None) -> Iterator[None]:
+    def told(self, progress: Progress | None) -> Iterator[None]:
         """Steps that are made in the block are told, unless they are told to another already."""
         before = self.progress
         self.progress = before or progress

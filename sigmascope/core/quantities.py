@@ -8,7 +8,7 @@ command line starts at once.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,6 +16,8 @@ from difflib import get_close_matches
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, get_args
+
+from sigmascope.core.guard import Refusal
 
 View = Literal[
     "representations",
@@ -40,6 +42,21 @@ SCRIPT: Final[View] = "script"  # read of a training script that runs as it is
 EVERY: Final[tuple[View, ...]] = tuple(  # of a model, `ALL` first
     v for v in get_args(View) if v not in (TRAINING, SCAN, WATCH, SCRIPT)
 )
+
+
+def wanted_views(views: Collection[View]) -> list[View]:
+    """Views by name, in their usual order.
+
+    Raises:
+        Refusal: If one is unknown, or there is none.
+    """
+    unknown = views if isinstance(views, str) else sorted(set(views) - set(EVERY))
+    if unknown or not views:
+        raise Refusal(
+            f"`views` must be a list of some of {', '.join(EVERY)}, got {unknown or None!r}. "
+            'Pass `views=["weights"]` for one of them.'
+        )
+    return [view for view in EVERY if view in views]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

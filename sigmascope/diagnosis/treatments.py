@@ -9,7 +9,7 @@ from torch import nn
 
 from sigmascope import survey
 from sigmascope.core import quantities as q
-from sigmascope.core.guard import Budget, Refusal, door
+from sigmascope.core.guard import Budget, Progress, Refusal, door
 from sigmascope.core.records import Finding, Profile, Shown
 from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.remedies.base import Batches, Remedy
@@ -25,7 +25,6 @@ from sigmascope.diagnosis.trainability.model import FITTING, foretold, probabili
 from sigmascope.models.layers import called, in_words
 from sigmascope.models.samples import Batch, as_tensor
 from sigmascope.models.state import duplicate, still
-from sigmascope.survey import Progress
 
 ENOUGH = 0.9  # probability of fitting above which one remedy is enough
 PAIRS = 2  # that are proposed

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from sigmascope.core.guard import Refusal, door, random_states
+from sigmascope.core.guard import Progress, Refusal, door, random_states
 from sigmascope.diagnosis.diagnoses import data_of
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.opened import SIZE, opened
@@ -52,7 +52,7 @@ def widths(
     batch_size: int | None = None,
     cure: bool = False,
     transfer: int = 0,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> Widths:
     """Say whether a small model's learning rate and initial weights will do for a large one.
@@ -321,7 +321,7 @@ class _Bench:
     plan: Mapping[str, Any]
     steps: int
     seeds: int
-    tell: Callable[[str, int, int], None]
+    tell: Progress
     says: str = ""
     uses: tuple[str, ...] = ()
     roles: Roles | None = None

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.core import guard
-from sigmascope.core.guard import Refusal, door, printable, trim
+from sigmascope.core.guard import Progress, Refusal, door, printable, trim
 from sigmascope.core.quantities import SCAN
 from sigmascope.core.records import Layer, Matrix, Reading, Scan, ScanPlan, Skipped
 from sigmascope.core.store import Run
@@ -315,7 +315,6 @@ def _matrix(task: Task) -> Tensor:
 
 
 Told = Callable[[Matrix, Measured], None]
-Progress = Callable[[str, int, int], None]
 
 
 @door

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.core import guard, products, records
-from sigmascope.core.guard import Refusal, allowed, door, size_words
-from sigmascope.core.quantities import ALL, EVERY, QUICK, View
+from sigmascope.core.guard import Progress, Refusal, allowed, door, size_words
+from sigmascope.core.quantities import ALL, QUICK, View, wanted_views
 from sigmascope.core.records import Fact, Item, Layer, Profile, Reading, SiteSpectrum, Skipped
 from sigmascope.linalg.spectra import counted
 from sigmascope.models import Subject, weights
@@ -81,9 +81,6 @@ def _needs(held: int) -> str:
         f"what layers read and write takes {size_words(held)} for each sample, and "
         f"{size_words(int(ROWS * allowed()))} of the {size_words(allowed())} allowed are for that"
     )
-
-
-Progress = Callable[[str, int, int], None]  # what is being done, steps done, steps in all
 
 
 # ------------------------------------------------------------------------------
@@ -243,21 +240,6 @@ def _profile(
         views=tuple(views),
         about=MappingProxyType(dict(about)),
     )
-
-
-def wanted_views(views: Collection[View]) -> list[View]:
-    """Views by name, in their usual order.
-
-    Raises:
-        Refusal: If one is unknown, or there is none.
-    """
-    unknown = views if isinstance(views, str) else sorted(set(views) - set(EVERY))
-    if unknown or not views:
-        raise Refusal(
-            f"`views` must be a list of some of {', '.join(EVERY)}, got {unknown or None!r}. "
-            'Pass `views=["weights"]` for one of them.'
-        )
-    return [view for view in EVERY if view in views]
 
 
 def named(measured: Profile, about: Mapping[str, str]) -> Profile:

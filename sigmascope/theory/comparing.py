@@ -10,13 +10,12 @@ from torch import Tensor, nn
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import Refusal, door
 from sigmascope.core.quantities import View
-from sigmascope.core.records import Profile, Reading, Shown
+from sigmascope.core.records import Change, Profile, Reading, Shown, changes
 from sigmascope.linalg.norms import frobenius_norm
 from sigmascope.linalg.spectra import spectra
 from sigmascope.models import Weight, as_matrix
 from sigmascope.models.layers import plain
 from sigmascope.models.samples import Batch, Loss
-from sigmascope.survey.changes import Change, changes
 from sigmascope.survey.profiling import profile
 from sigmascope.theory import le2022
 from sigmascope.theory.views.balances import rank_one_readings

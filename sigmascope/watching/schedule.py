@@ -12,9 +12,8 @@ from torch.optim import Optimizer
 
 from sigmascope.core import products
 from sigmascope.core.guard import Refusal, on_cpu, printable
-from sigmascope.core.quantities import View
+from sigmascope.core.quantities import View, wanted_views
 from sigmascope.core.records import Skipped
-from sigmascope.survey.profiling import wanted_views
 from sigmascope.watching.extra_passes import EagerPass
 from sigmascope.watching.probes import (
     Activations,

@@ -15,6 +15,7 @@ from sigmascope.core.encoding import encoded, schema_of
 from sigmascope.core.guard import printable
 from sigmascope.core.quantities import EVERY, View
 from sigmascope.core.records import (
+    Change,
     Check,
     Estimate,
     Finding,
@@ -23,6 +24,7 @@ from sigmascope.core.records import (
     Reading,
     Shown,
     Verdict,
+    changes,
 )
 from sigmascope.diagnosis import remedies
 from sigmascope.diagnosis.compression import Compression, Truncation
@@ -63,7 +65,6 @@ from sigmascope.report.results import (
 )
 from sigmascope.report.schema import DEPTH, NAMES, NUMBER, TEXT, with_more
 from sigmascope.report.several import together
-from sigmascope.survey import Change, changes
 
 # ------------------------------------------------------------------------------
 # Quantities over the layers, as lines of blocks and as a table.

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sigmascope.core import quantities as q
-from sigmascope.core.guard import Refusal, require_file
+from sigmascope.core.guard import Progress, Refusal, require_file
 from sigmascope.core.records import Estimate, Finding, Kind, Reading, Severity, Shown
 from sigmascope.diagnosis.engine import borne
 from sigmascope.diagnosis.rules.catalogue import KINDS as OF_NETWORK, NO_PROGRESS
@@ -154,7 +154,6 @@ BY_NAME: Mapping[str, tuple[Callable[[], Intervention], ...]] = MappingProxyType
         REVERSED_LOSS.name: (ReversedSteps,),
     }
 )
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)

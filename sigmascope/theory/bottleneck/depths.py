@@ -17,14 +17,13 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
-from sigmascope.core.guard import Refusal, RowFile
+from sigmascope.core.guard import Progress, Refusal, RowFile
 from sigmascope.core.records import Estimate, Shown
 from sigmascope.linalg import dense
 from sigmascope.models import Subject
 from sigmascope.models.layers import called
 from sigmascope.models.samples import IGNORED, require_finite_targets
 from sigmascope.models.state import apart
-from sigmascope.survey.profiling import Progress
 from sigmascope.theory import jacot2023
 from sigmascope.theory.bottleneck.symmetry_coordinates import coordinates
 from sigmascope.theory.views.bottleneck import (

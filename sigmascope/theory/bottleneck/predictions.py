@@ -1,12 +1,11 @@
 """Whether a design of random layers collapses, asked without building it."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from sigmascope.core.guard import Refusal, door, require_room
+from sigmascope.core.guard import Progress, Refusal, door, require_room
 from sigmascope.core.records import Check, Estimate, Shown
 from sigmascope.linalg import zero_exponents
 from sigmascope.theory import daneshmand2020
@@ -19,7 +18,6 @@ from sigmascope.theory.random_chains import (
     forgetting,
 )
 
-Progress = Callable[[str, int, int], None]
 LARGEST = 1e6  # gamma; beyond it a skip connection adds nothing that float64 could tell
 MOST = 20_000  # layers that a chain may take to forget its start
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from sigmascope.core import quantities as q
 from sigmascope.core.encoding import encoded, strict
 from sigmascope.core.guard import printable
-from sigmascope.core.records import Check, Estimate, Finding, Shown, Verdict
+from sigmascope.core.records import Change, Check, Estimate, Finding, Shown, Verdict
 from sigmascope.linalg.krylov import Density
 from sigmascope.report.console import (
     Part,
@@ -39,7 +39,6 @@ from sigmascope.report.results import (
     some,
 )
 from sigmascope.report.several import together
-from sigmascope.survey import Change
 from sigmascope.theory import le2022, riedi2022
 from sigmascope.theory.bottleneck import Bottleneck, DepthSweep, Evidence, Prediction, Trained
 from sigmascope.theory.bounds import Bound

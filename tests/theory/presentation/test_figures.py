@@ -10,10 +10,9 @@ from torch.nn import functional as F
 
 from sigmascope import theory
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import Check, Estimate, Verdict
+from sigmascope.core.records import Change, Check, Estimate, Verdict
 from sigmascope.models.networks import mlp
 from sigmascope.report.figures import COLOURS
-from sigmascope.survey.changes import Change
 from sigmascope.theory.bottleneck.depths import Trained, read_sweep
 from sigmascope.theory.presentation import Checks
 

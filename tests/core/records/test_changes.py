@@ -1,7 +1,6 @@
 import pytest
 
-from sigmascope import survey
-from sigmascope.core.records import Estimate, Reading
+from sigmascope.core.records import Estimate, Reading, changes
 
 
 def reading(site, low, high, quantity="stable rank"):
@@ -11,7 +10,7 @@ def reading(site, low, high, quantity="stable rank"):
 def test_what_both_have_is_paired_in_the_order_of_the_first():
     before = reading("b", 1, 2), reading("a", 3, 4), reading("only before", 1, 1)
     after = reading("a", 3.5, 5), reading("b", 4, 4), reading("only after", 1, 1)
-    found = survey.changes(before, after)
+    found = changes(before, after)
     assert [(c.site, c.before.value, c.after.value) for c in found] == [
         ("b", 1.5, 4.0),
         ("a", 3.5, 4.25),
@@ -24,12 +23,12 @@ def test_what_both_have_is_paired_in_the_order_of_the_first():
 )
 def test_a_change_has_moved_where_the_intervals_are_apart(first, second, moved):
     for before, after in ((first, second), (second, first)):
-        (change,) = survey.changes((reading("a", *before),), (reading("a", *after),))
+        (change,) = changes((reading("a", *before),), (reading("a", *after),))
         assert change.moved is moved
 
 
 def test_the_factor_from_zero_is_infinite_and_none_between_zeros_is_one():
-    from_zero, zeros, double = survey.changes(
+    from_zero, zeros, double = changes(
         (reading("a", 0, 0), reading("b", 0, 0), reading("c", 1, 1)),
         (reading("a", 1, 1), reading("b", 0, 0), reading("c", 2, 2)),
     )
