@@ -17,7 +17,7 @@ from sigmascope import linalg, models, survey, theory
 from sigmascope.core import records
 from sigmascope.linalg.krylov import Operator
 from sigmascope.models.sequences import step_gradients
-from sigmascope.theory.daneshmand2020 import exponent_sum, layer_growth, product_exponents
+from sigmascope.theory.daneshmand2020 import layer_growth, product_exponents
 from sigmascope.theory.random_chains import LinearChain
 
 MANY = (40, pytest.param(200, marks=pytest.mark.slow))  # seeds
@@ -322,13 +322,6 @@ def test_exponents_of_products(width, seeds):
 
 
 @pytest.mark.parametrize("seeds", MANY)
-@pytest.mark.parametrize("gamma", [0.1, 1.0])
-def test_exponent_sum(gamma, seeds):
-    draw = lambda g, n: exponent_sum(4, gamma, 2, draws=n, generator=g)
-    sure((draw(fresh(s), 200) for s in range(seeds)), draw(fresh(10**6), 400_000).value)
-
-
-@pytest.mark.parametrize("seeds", MANY)
 @pytest.mark.parametrize("weights", ["gaussian", "uniform"])
 def test_layer_growth(weights, seeds):
     M = 0.5 * torch.eye(4, dtype=torch.float64) + 0.5
@@ -352,7 +345,6 @@ ROUTES = {
     "models.Subject": test_profile,
     "models.sequences.step_gradients": test_step_factor,
     "theory.random_chains.LinearChain": test_exponents_of_products,
-    "theory.daneshmand2020.exponent_sum": test_exponent_sum,
     "theory.daneshmand2020.layer_growth": test_layer_growth,
 }
 WITHOUT = {
@@ -403,9 +395,6 @@ COUNTS = {
     "soft_rank": lambda A, level: linalg.soft_rank(
         linalg.spectra.spectrum(A),
         level**2 * float(torch.linalg.matrix_norm(A.double(), 2)) ** 2 / len(A),
-    ),
-    "count_above": lambda A, level: linalg.spectra.count_above(
-        A.double().mT @ A.double(), level**2 * float(torch.linalg.matrix_norm(A.double(), 2)) ** 2
     ),
 }
 

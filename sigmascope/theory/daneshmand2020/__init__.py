@@ -11,11 +11,9 @@ from sigmascope.theory.daneshmand2020.chains import (
     StationaryDrift,
     drift,
     drift_of_spectrum,
-    exponent_sum,
     layer_growth,
     product_exponents,
     small_gamma_exponents,
-    top_exponent,
 )
 from sigmascope.theory.daneshmand2020.ranks import (
     GradientCollinearity,
@@ -41,9 +39,7 @@ __all__ = [
     "StationaryDrift",
     "drift",
     "drift_of_spectrum",
-    "exponent_sum",
     "layer_growth",
     "product_exponents",
     "small_gamma_exponents",
-    "top_exponent",
 ]

@@ -30,9 +30,7 @@ from sigmascope.theory.random_chains import (
 # Lyapunov exponents of products of Gaussian layers in closed form, and when they collapse.
 
 
-FEWEST_GAMMA = 1e-4  # below, the small-gamma law is exact to rounding and the sum is long
 ROUNDINGS = 64.0
-SUMMED = 1e-9  # relative error of the probabilities, summed
 
 
 def product_exponents(width: int, *, variance: float = 1.0) -> tuple[Estimate, ...]:
@@ -52,32 +50,6 @@ def product_exponents(width: int, *, variance: float = 1.0) -> tuple[Estimate, .
     return tuple(Estimate.rounded(float(v), ulps=ROUNDINGS) for v in values)
 
 
-def top_exponent(width: int, gamma: float) -> Estimate:
-    """The largest exponent of products of `I + gamma W` with Gaussian `W` of unit variance.
-
-    `(ln 2γ² + E ψ(d/2 + J)) / 2` with `J` Poisson of mean `1/(2γ²)`: the squared length of a unit
-    vector after one layer is a non-central χ².
-
-    Args:
-        width: `d`.
-        gamma: Above 0; infinite for products of `W` alone.
-    """
-    if math.isinf(gamma):
-        return product_exponents(width)[0]
-    if gamma < FEWEST_GAMMA:
-        return small_gamma_exponents(width, gamma)[0]
-    mean = 1 / (2 * gamma * gamma)
-    reach = 12 * math.sqrt(mean) + 60
-    J = np.arange(max(0, math.floor(mean - reach)), math.ceil(mean + reach) + 1)
-    chances = scipy.stats.poisson.pmf(J, mean)
-    chances /= chances.sum()  # its rounding grows with the mean, and is nearly common
-    # ln 2γ² = -ln(mean): they nearly cancel
-    logs = scipy.special.digamma(width / 2 + J) - math.log(mean)
-    value = float(chances @ logs) / 2
-    gap = SUMMED * float(chances @ abs(logs))
-    return Estimate(value, value - gap, value + gap, "exact")
-
-
 def small_gamma_exponents(width: int, gamma: float) -> tuple[Estimate, ...]:
     """`γ² (d - 2i) / 2`, the exponents of products of `I + gamma W` to leading order.
 
@@ -87,24 +59,6 @@ def small_gamma_exponents(width: int, gamma: float) -> tuple[Estimate, ...]:
     values = gamma**2 * (width - 2 * ranks) / 2
     reach = gamma**4 * width**2
     return tuple(Estimate(v, v - reach, v + reach, "small gamma") for v in values.tolist())
-
-
-def exponent_sum(
-    width: int, gamma: float, count: int, *, draws: int = 4096, generator: torch.Generator
-) -> Estimate:
-    """`μ_1 + ... + μ_k = E ln det(Gᵀ G) / 2`, `G` the first `k` columns of `I + gamma W`.
-
-    Args:
-        width: `d`.
-        gamma: Finite.
-        count: `k`.
-        draws: Gaussian matrices averaged over.
-        generator: Source of them.
-    """
-    G = torch.randn(draws, width, count, dtype=torch.float64, generator=generator)
-    G = torch.eye(width, count, dtype=torch.float64) + gamma * G
-    logs = torch.linalg.qr(G, mode="r")[1].diagonal(dim1=1, dim2=2).abs().log().sum(1)
-    return time_average(logs[:, None])
 
 
 @final

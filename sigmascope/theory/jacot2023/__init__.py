@@ -22,7 +22,6 @@ from sigmascope.theory.jacot2023.tangents import (
     RepresentationSize,
     TangentCurvature,
     balance,
-    mixed_derivative,
     ntk_kernel,
     ntk_trace,
 )
@@ -57,7 +56,6 @@ __all__ = [
     "constructions",
     "jacobian_variation_bound",
     "least_norm",
-    "mixed_derivative",
     "ntk_kernel",
     "ntk_trace",
     "polar",

@@ -24,6 +24,7 @@ from sigmascope.theory.jacot2023.facts import (
 )
 
 ZERO = Estimate.exactly(0.0)
+ROUNDS = 200  # of alternating maximisation, which never falls
 
 
 def ntk_trace(point: Point) -> tuple[float, float]:
@@ -137,7 +138,7 @@ class TangentCurvature(OfStacks):
     def both(self, point: Point) -> tuple[Estimate, Estimate]:
         depth, top = point.stack.depth, spectral_norm(point.jacobian, point.errors.jacobian)
         # from the directions that were found below; above, by the norms of all layers apart
-        value, (u, v) = _alternated(point, rounds=200)
+        value, (u, v) = _alternated(point)
         errors, least, most = point.errors, Estimate.exactly(0.0), Estimate.exactly(0.0)
         layers = zip(
             point.forwards, point.backwards, errors.forwards, errors.backwards, strict=True
@@ -163,20 +164,7 @@ class TangentCurvature(OfStacks):
         return mixed, depth * top ** (2 - Fraction(2, depth))
 
 
-def mixed_derivative(point: Point, *, rounds: int = 200) -> float:
-    """`max_{u,v} Σ_l ‖J α_{l-1} u‖² ‖(∂f/∂z_l)ᵀ v‖²` over unit vectors, from below.
-
-    Args:
-        point: A ReLU stack at an input.
-        rounds: Of alternating maximisation, which never falls.
-
-    Source:
-        Jacot 2023, Prop. 9.
-    """
-    return _alternated(point, rounds=rounds)[0]
-
-
-def _alternated(point: Point, *, rounds: int) -> tuple[float, tuple[Tensor, Tensor]]:
+def _alternated(point: Point) -> tuple[float, tuple[Tensor, Tensor]]:
     """The largest value that was found, and the two unit vectors that have it."""
     # besides the identities all derivatives come through the first and the last weight, so that
     # the vectors lie in the rows of one and in the columns of the other
@@ -186,7 +174,7 @@ def _alternated(point: Point, *, rounds: int) -> tuple[float, tuple[Tensor, Tens
     grams = [(_gram(F @ into), _gram(B.mT @ out)) for F, B in both]
     U, _, Vh = torch.linalg.svd(point.jacobian, full_matrices=False)
     u, v, value = into.mT @ Vh[0], out.mT @ U[:, 0], 0.0
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         left = sum((float(v @ B @ v) * F for F, B in grams), torch.zeros(()))
         u = torch.linalg.eigh(left)[1][:, -1]
         right = sum((float(u @ F @ u) * B for F, B in grams), torch.zeros(()))

@@ -173,7 +173,6 @@ def rank_one_bound(
     layers: Sequence[InnerLayer],
     last: Float[Tensor, "1 m"],
     *,
-    balances: Sequence[Tensor] | None = None,
     block_cost: int = SHARP,
 ) -> tuple[RankOneBound, ...]:
     """How far each layer of a linear tail may be from rank one.
@@ -181,8 +180,6 @@ def rank_one_bound(
     Args:
         layers: In the order of the forward pass, without the last.
         last: The last layer: one row, channel by channel if it reads the positions of an image.
-        balances: `C_j` of each layer with the next, from the beginning of training; of these
-            weights if not given.
         block_cost: 2 for each residual block, which is sharp; 8 as printed.
 
     Raises:
@@ -202,13 +199,13 @@ def rank_one_bound(
     above = w.reshape(layers[-1].outer.shape[0], -1).mT if layers else w
     S, beta = float(min(above.shape)), Estimate.exactly(0.0)
     row = Estimate.sum_of_squares(w)
-    for j, layer in reversed(list(enumerate(layers))):
+    for layer in reversed(layers):
         if above.shape[1] != len(layer.outer):
             raise Refusal(
                 f"The layer after `{layer.site}` must read its {len(layer.outer)} units, got one "
                 f"that reads {above.shape[1]}. List the layers in the order of the forward pass."
             )
-        C = balances[j] if balances else above.mT @ above - layer.outer @ layer.outer.mT
+        C = above.mT @ above - layer.outer @ layer.outer.mT
         frobenius = Estimate.sum_of_squares(layer.outer)
         size = frobenius.high + float(above.square().sum())
         terms = above.shape[0] + layer.outer.shape[1]

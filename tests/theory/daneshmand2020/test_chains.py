@@ -1,7 +1,6 @@
 import math
 from dataclasses import replace
 
-import mpmath
 import pytest
 import torch
 
@@ -15,11 +14,9 @@ from sigmascope.theory.daneshmand2020 import (
     StationaryDrift,
     drift,
     drift_of_spectrum,
-    exponent_sum,
     layer_growth,
     product_exponents,
     small_gamma_exponents,
-    top_exponent,
 )
 from sigmascope.theory.random_chains import BatchNormChain, LinearChain
 from tests.theory.daneshmand2020.enumerated import (
@@ -321,28 +318,6 @@ def test_singular_values_of_products_grow_at_their_exponents():
         assert abs(float(rate.mean()) - exact.value) < 3.5 * error < 0.02
 
 
-@pytest.mark.parametrize(
-    ("width", "gamma", "value"),
-    [(4, 0.5, 0.24062), (8, 1.0, 1.03417), (16, 0.1, 0.06606), (32, 0.1, 0.13208)],
-)
-def test_top_exponent(width, gamma, value):
-    exact = top_exponent(width, gamma)
-    assert exact.value == pytest.approx(value, abs=5e-6)
-    measured = linear_chain(width, gamma).exponents(800, count=1)[0]
-    assert abs(measured.value - exact.value) <= 2 * (measured.high - measured.low)
-
-
-def test_top_exponent_meets_both_limits():
-    assert top_exponent(7, 1e4).value - math.log(1e4) == pytest.approx(
-        product_exponents(7)[0].value, abs=1e-6
-    )
-    for gamma in (1e-2, 1e-3, 1e-4):
-        small = small_gamma_exponents(9, gamma)[0]
-        exact = top_exponent(9, gamma)
-        assert max(exact.low, small.low) <= min(exact.high, small.high)
-        assert exact.high - exact.low < 1e-4 * exact.value
-
-
 def test_small_gamma_law_by_hand_and_against_qr():
     """`γ² (d - 2i) / 2`, known to `γ⁴ d²`: μ/γ² = 2, 1, 0, -1, -2, -3 at width 6."""
     found = small_gamma_exponents(4, 0.1)
@@ -352,15 +327,6 @@ def test_small_gamma_law_by_hand_and_against_qr():
     measured = linear_chain(6, 0.05, chains=64).exponents(1500)
     for e, law in zip(measured, small_gamma_exponents(6, 0.05), strict=True):
         assert abs(e.value - law.value) <= 2 * (e.high - e.low) + (law.high - law.value)
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_sums_of_exponents(count):
-    g = torch.Generator().manual_seed(0)
-    total = exponent_sum(5, 0.5, count, generator=g)
-    measured = linear_chain(5, 0.5).exponents(1500, count=count)
-    error = sum(e.high - e.low for e in measured)
-    assert abs(total.value - sum(e.value for e in measured)) <= error + total.high - total.low
 
 
 @pytest.mark.parametrize("weights", ["gaussian", "uniform"])
@@ -402,20 +368,3 @@ def test_exponents_of_products_by_hand():
     assert replace(gap, width=1).check().verdict is Verdict.INAPPLICABLE
     # σ₂/σ₁ = 2e-7 after ln(5e6) / ln 2 layers
     assert gap.collapse().value == pytest.approx(math.log(5e6) / math.log(2))
-
-
-@pytest.mark.parametrize(("width", "gamma"), [(1, 0.7), (3, 0.5), (6, 2.0), (4, 0.15)])
-def test_the_largest_exponent_is_the_mean_logarithm_of_a_non_central_chi_square(width, gamma):
-    """`(ln 2γ² + Σ_j P(j) ψ(d/2 + j)) / 2` with P Poisson of mean `1/2γ²`, in 30 digits."""
-    with mpmath.workdps(30):
-        square = mpmath.mpf(gamma) ** 2
-        mean = 1 / (2 * square)
-        term = lambda j: (
-            mpmath.exp(j * mpmath.log(mean) - mean - mpmath.loggamma(j + 1))
-            * mpmath.digamma(mpmath.mpf(width) / 2 + j)
-        )
-        total = mpmath.fsum(term(j) for j in range(200))
-        expected = float((mpmath.log(2 * square) + total) / 2)
-    found = top_exponent(width, gamma)
-    assert found.value == pytest.approx(expected, rel=1e-9)
-    assert found.low <= expected <= found.high

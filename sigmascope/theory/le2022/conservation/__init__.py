@@ -5,8 +5,6 @@ from sigmascope.theory.le2022.conservation.invariants import (
     Invariant,
     equal_pattern_mask,
     formula,
-    gram_balance,
-    neuron_balance,
     reason,
     shown,
 )
@@ -30,9 +28,7 @@ __all__ = [
     "endpoint_drifts",
     "equal_pattern_mask",
     "formula",
-    "gram_balance",
     "invariants",
-    "neuron_balance",
     "reason",
     "shown",
 ]
