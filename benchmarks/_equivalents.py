@@ -8,11 +8,6 @@ from typing import Any
 SAME: dict[tuple[str, str, str], str] = {
     (
         "theory/daneshmand2020/chains.py",
-        "SUMMED = 1e-9  # relative error of the probabilities, summed",
-        "1.01e-09",
-    ): "an allowance for rounding, a hundredth wider: every interval it makes is still true",
-    (
-        "theory/daneshmand2020/chains.py",
         "return Estimate.rounded(share * chain.width**1.5, ulps=2) * _regular(chain, -0.5)",
         "3",
     ): "one rounding more is allowed for: every interval it makes is still true",
@@ -82,11 +77,6 @@ SAME: dict[tuple[str, str, str], str] = {
         "kept = (place.flatten() <= opposite).nonzero()[:, 0]",
         "(place.flatten() >= opposite)",
     ): "the other one of each pair, which has the same singular values",
-    (
-        "linalg/spectra.py",
-        "rows = (order < 0).numpy().nonzero()[0]  # both rows of a block of size 2 are marked",
-        "1",
-    ): "LAPACK counts rows from 1: none of its pivots is 0",
     (
         "theory/piecewise_affine/segments.py",
         "if A.shape[0] * A.shape[1] <= DENSE:",

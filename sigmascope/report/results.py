@@ -17,9 +17,19 @@ from rich.table import Table
 from rich.text import Text
 
 from sigmascope.core import products
-from sigmascope.core.encoding import encoded, wide
+from sigmascope.core.encoding import encoded, object_of, wide
 from sigmascope.core.guard import WrongKind, came, door
-from sigmascope.core.records import Shown
+from sigmascope.core.records import (
+    Check,
+    Estimate,
+    Fact,
+    Finding,
+    Layer,
+    Reading,
+    Shown,
+    SiteSpectrum,
+    Skipped,
+)
 from sigmascope.report.console import Part, rendered, rendered_html
 from sigmascope.report.explanations import Explanation, Explanations
 
@@ -124,6 +134,42 @@ def _explanations_form(found: Explanations) -> dict[str, Any]:
 @form.register
 def _explanation_form(found: Explanation) -> dict[str, Any]:
     return json_form(Explanations((found,)))
+
+
+# ------------------------------------------------------------------------------
+# Pieces of which schemas of that JSON are made: derived from the records.
+
+
+NAMES = {
+    Estimate: "estimate",
+    Reading: "reading",
+    Fact: "fact",
+    Layer: "layer",
+    SiteSpectrum: "spectrum",
+    Check: "check",
+    Finding: "finding",
+    Skipped: "skipped",
+}
+TEXT = {"type": "string"}
+DEPTH = {
+    "type": ["integer", "null"],
+    "minimum": 0,
+    "description": "Order of the layer, from 0; one past the last for the network's output; null "
+    "where the site belongs to no layer.",
+}
+NUMBER = {
+    "description": "A finite number, or the word for one that JSON cannot write. NaN never occurs "
+    "in an estimate.",
+    "anyOf": [{"type": "number"}, {"enum": ["Infinity", "-Infinity", "NaN"]}],
+}
+
+
+def with_more(
+    known: dict[str, Any], /, without: tuple[str, ...] = (), **more: Any
+) -> dict[str, Any]:
+    """The schema of an object with more properties, and without some."""
+    kept = {name: said for name, said in known["properties"].items() if name not in without}
+    return object_of({**kept, **more})
 
 
 # ------------------------------------------------------------------------------

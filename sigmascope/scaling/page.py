@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 
 from sigmascope.core.guard import printable
-from sigmascope.report.pages.html import write_page
-from sigmascope.report.pages.pieces import (
+from sigmascope.report.pages import (
     Html,
     Piece,
     compact,
@@ -17,6 +16,7 @@ from sigmascope.report.pages.pieces import (
     plural,
     table,
     tile,
+    write_page,
 )
 from sigmascope.scaling.exponents import ScalingLaw
 from sigmascope.scaling.presentation import alike, drawable, rates_in_words

@@ -11,10 +11,10 @@ from sigmascope.core.guard import printable
 from sigmascope.core.records import Finding, Reading, Scan
 from sigmascope.report import console
 from sigmascope.report.findings import headline, reasons
-from sigmascope.report.pages.html import Places, packed, packed_places, packed_spectrum, write_page
-from sigmascope.report.pages.pieces import (
+from sigmascope.report.pages import (
     Html,
     Piece,
+    Places,
     cards,
     compact,
     element,
@@ -22,11 +22,15 @@ from sigmascope.report.pages.pieces import (
     joined,
     named,
     options,
+    packed,
+    packed_places,
+    packed_spectrum,
     plural,
     reasons as missing,
     severities,
     table,
     tile,
+    write_page,
 )
 from sigmascope.scanning.rows import Columns, ends, outliers, pairs, seen
 

@@ -22,7 +22,7 @@ from sigmascope.core.encoding import encoded
 from sigmascope.core.guard import Closing, Refusal
 from sigmascope.core.quantities import quantities
 from sigmascope.core.store import Fresh, Position, Replaced, since
-from sigmascope.report.pages.html import (
+from sigmascope.report.pages import (
     legible,
     packed_doubles,
     packed_numbers,

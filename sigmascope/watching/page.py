@@ -10,8 +10,7 @@ from typing import Any
 
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import printable
-from sigmascope.report.pages.html import page_text, write_page
-from sigmascope.report.pages.pieces import (
+from sigmascope.report.pages import (
     Html,
     card,
     compact,
@@ -19,9 +18,11 @@ from sigmascope.report.pages.pieces import (
     joined,
     named,
     options,
+    page_text,
     plural,
     reasons,
     tile,
+    write_page,
 )
 from sigmascope.watching import AlarmSpan
 

@@ -24,10 +24,10 @@ from sigmascope.diagnosis.presentation.results import (
 )
 from sigmascope.report.console import amount
 from sigmascope.report.findings import folded, headline, reasons
-from sigmascope.report.pages.html import Places, packed, packed_spectrum, shared, write_page
-from sigmascope.report.pages.pieces import (
+from sigmascope.report.pages import (
     Html,
     Piece,
+    Places,
     cards,
     compact,
     element,
@@ -35,12 +35,16 @@ from sigmascope.report.pages.pieces import (
     joined,
     measured,
     options,
+    packed,
+    packed_spectrum,
     plural,
     prose,
     reasons as missing,
     severities,
+    shared,
     table,
     tile,
+    write_page,
 )
 
 # ------------------------------------------------------------------------------

@@ -51,6 +51,10 @@ from sigmascope.report.console import (
 )
 from sigmascope.report.findings import told
 from sigmascope.report.results import (
+    DEPTH,
+    NAMES,
+    NUMBER,
+    TEXT,
     Screen,
     columns,
     form,
@@ -62,8 +66,8 @@ from sigmascope.report.results import (
     section,
     shortlist,
     some,
+    with_more,
 )
-from sigmascope.report.schema import DEPTH, NAMES, NUMBER, TEXT, with_more
 from sigmascope.report.several import together
 
 # ------------------------------------------------------------------------------

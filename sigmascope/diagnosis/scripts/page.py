@@ -22,8 +22,7 @@ from sigmascope.diagnosis.scripts.presentation import (
     verdict,
 )
 from sigmascope.report.findings import headline
-from sigmascope.report.pages.html import packed_doubles, write_page
-from sigmascope.report.pages.pieces import (
+from sigmascope.report.pages import (
     Html,
     Piece,
     cards,
@@ -34,10 +33,12 @@ from sigmascope.report.pages.pieces import (
     measured,
     named,
     number,
+    packed_doubles,
     plural,
     severities,
     table,
     tile,
+    write_page,
 )
 
 # In the order in which they build on one another; joined into one script.

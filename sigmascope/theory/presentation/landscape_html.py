@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sigmascope.core.guard import printable
-from sigmascope.report.pages.html import write_page
-from sigmascope.report.pages.pieces import (
+from sigmascope.report.pages import (
     Html,
     element,
     facts,
@@ -19,6 +18,7 @@ from sigmascope.report.pages.pieces import (
     options,
     plural,
     table,
+    write_page,
 )
 from sigmascope.report.results import json_form
 from sigmascope.theory.landscape import Landscape

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from sigmascope.core.records import Estimate, Finding, Reading
-from sigmascope.report.pages import pieces
-from sigmascope.report.pages.pieces import card, cards, element, joined, prose, severities
+from sigmascope.report import pages
+from sigmascope.report.pages import card, cards, element, joined, prose, severities
 
 READ = Reading("fc", "stable rank", Estimate(12.3, 11.9, 12.8, "sampled", 0.05), "weights")
 FOUND = Finding("thin", "fc", "error", (READ,), "It is `thin`.", "Nobody 2020", ("Widen it.",))
@@ -34,9 +34,9 @@ def test_what_is_not_known_leaves_no_trace():
 
 
 def test_numbers_have_a_true_minus_and_their_interval_where_it_matters():
-    assert pieces.compact(-5.1e-11) == "−5.1e−11"
-    assert pieces.measured(READ.estimate) == "12.3 [11.9, 12.8]"
-    assert pieces.number(READ.estimate).startswith(
+    assert pages.compact(-5.1e-11) == "−5.1e−11"
+    assert pages.measured(READ.estimate) == "12.3 [11.9, 12.8]"
+    assert pages.number(READ.estimate).startswith(
         '<td class="n" title="sampled; the interval misses with chance at most 0.05">'
     )
 
@@ -65,7 +65,7 @@ def test_causes_are_counted_and_what_follows_folds_under_them():
 
 
 def test_tables_name_their_rows_and_columns():
-    made = pieces.table(["layer", "kind", "rank"], [["fc", element("td", "Linear"), "3"]], words=2)
+    made = pages.table(["layer", "kind", "rank"], [["fc", element("td", "Linear"), "3"]], words=2)
     assert made.count('scope="col"') == 3
     assert '<th scope="row">fc</th><td>Linear</td><td class="n">3</td>' in made
     assert made.count('class="n"') == 2
@@ -96,17 +96,17 @@ def test_an_alarm_that_ended_looks_so():
     ("count", "more"), [(1000, ""), (1001, "and 1 more"), (1003, "and 3 more")]
 )
 def test_a_thousand_names_stand_under_a_reason_and_the_rest_is_counted(count, more):
-    made = pieces.reasons({("rank", "too dear"): [f"fc{i}" for i in range(count)]}, "Nothing.")
+    made = pages.reasons({("rank", "too dear"): [f"fc{i}" for i in range(count)]}, "Nothing.")
     assert f"<strong>{count}</strong>" in made
     assert made.count("fc") == 1000
     assert made.count(" more") == bool(more)
     assert more in made
-    assert pieces.reasons({}, "Nothing.") == '<p class="empty">Nothing.</p>'
+    assert pages.reasons({}, "Nothing.") == '<p class="empty">Nothing.</p>'
 
 
 @pytest.mark.parametrize(("count", "said"), [(0, "rows"), (1, "row"), (2, "rows")])
 def test_one_is_singular(count, said):
-    assert pieces.plural(count, "row") == said
-    assert pieces.plural(count, "finding follows", "findings follow").startswith(
+    assert pages.plural(count, "row") == said
+    assert pages.plural(count, "finding follows", "findings follow").startswith(
         "finding " if count == 1 else "findings "
     )

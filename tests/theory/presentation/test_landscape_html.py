@@ -113,7 +113,7 @@ def test_a_folder_that_is_not_there_is_refused(measured, tmp_path):
 def test_without_plotly_it_says_how_to_get_it_before_anything_is_measured(tmp_path, monkeypatch):
     found = find_spec
     monkeypatch.setattr(
-        "sigmascope.report.pages.html.find_spec",
+        "sigmascope.report.pages.find_spec",
         lambda name: None if name == "plotly" else found(name),
     )
     measured = []

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, strategies as st
 
 from sigmascope.core.records import Estimate
-from sigmascope.report.pages.html import (
+from sigmascope.report.pages import (
     POINTS,
     STEPS,
     packed,

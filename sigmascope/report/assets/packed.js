@@ -1,4 +1,4 @@
-// Many numbers in few bytes, as report/pages/html.py packed them, unpacked when they are first wanted.
+// Many numbers in few bytes, as report/pages.py packed them, unpacked when they are first wanted.
 
 const data = JSON.parse(byId("data").textContent);
 

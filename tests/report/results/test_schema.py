@@ -1,6 +1,6 @@
 from sigmascope.core.encoding import schema_of
 from sigmascope.core.records import Finding, Reading
-from sigmascope.report.schema import NAMES, with_more
+from sigmascope.report.results import NAMES, with_more
 
 
 def test_an_object_has_more_properties_and_lacks_those_that_are_left_out():
