@@ -56,9 +56,9 @@ class ByKind(Generic[P, T]):
             products.modules((name,))
         return self._by.dispatch(kind)(*args, **more)
 
-    def register(self, own: Callable[..., T]) -> Callable[..., T]:
-        """What is done with results of the kind that the first argument is annotated with."""
-        return self._by.register(own)
+    def register(self, own: Callable[..., T], kind: type | None = None) -> Callable[..., T]:
+        """What is done with results of a kind; if not given, of that of the first argument."""
+        return self._by.register(own) if kind is None else self._by.register(kind, own)
 
 
 def by_kind(otherwise: Callable[P, T]) -> ByKind[P, T]:
@@ -218,9 +218,18 @@ def row_columns(kind: type, rows: Iterable[Any], **more: list[Any]) -> dict[str,
     return {name: found[name] for name in (*first, *(n for n in found if n not in first))}
 
 
-@columns.register
-def _explanations_columns(found: Explanations) -> dict[str, list[Any]]:
-    return row_columns(Explanation, found.senses)
+def has_rows(kind: type, field: str, row: type) -> None:
+    """Let the columns of results of a kind be those of the records in one of their fields.
+
+    Args:
+        kind: Of results.
+        field: Its field.
+        row: The kind of record there, whose fields are columns even where there is no record.
+    """
+    columns.register(lambda found: row_columns(row, getattr(found, field)), kind)
+
+
+has_rows(Explanations, "senses", Explanation)
 
 
 # ------------------------------------------------------------------------------

@@ -15,10 +15,10 @@ from sigmascope.report.results import (
     by_kind,
     columns,
     form,
+    has_rows,
     is_record_of_ours,
     parts,
     refused,
-    row_columns,
 )
 
 
@@ -108,9 +108,7 @@ def _findings_parts(found: Findings, screen: Screen) -> Iterator[Part]:
     yield from told(found.findings, screen) if found.findings else ("No findings.",)
 
 
-@columns.register
-def _findings_columns(found: Findings) -> dict[str, list[Any]]:
-    return row_columns(Finding, found.findings)
+has_rows(Findings, "findings", Finding)
 
 
 @parts.register

@@ -27,11 +27,10 @@ from sigmascope.report.figures import (
 )
 from sigmascope.report.results import (
     Screen,
-    columns,
     form,
     grid,
+    has_rows,
     parts,
-    row_columns,
     section,
     shortlist,
     some,
@@ -160,9 +159,7 @@ def _parting_form(found: Parting) -> dict[str, Any]:
     return {"schema": "sigmascope/parting/1", **some(found, *names), "differing": differing}
 
 
-@columns.register
-def _parting_columns(found: Parting) -> dict[str, list[Any]]:
-    return row_columns(Parted, found.parted)
+has_rows(Parting, "parted", Parted)
 
 
 # ------------------------------------------------------------------------------

@@ -31,9 +31,9 @@ from sigmascope.report.results import (
     columns,
     form,
     grid,
+    has_rows,
     json_form,
     parts,
-    row_columns,
     section,
     shortlist,
     some,
@@ -116,14 +116,7 @@ _VERDICTS = {
 _SIGNS = {"at most": "≤", "at least": "≥"}
 
 
-@form.register
-def _checks_form(found: Checks) -> dict[str, Any]:
-    return {"schema": "sigmascope/checks/1", **encoded(found)}
-
-
-@columns.register
-def _checks_columns(found: Checks) -> dict[str, list[Any]]:
-    return row_columns(Check, found.checks)
+has_rows(Checks, "checks", Check)
 
 
 # ------------------------------------------------------------------------------
@@ -210,9 +203,7 @@ def _comparison_form(
     }
 
 
-@columns.register
-def _comparison_columns(found: Comparison) -> dict[str, list[Any]]:
-    return row_columns(Change, found.changes)
+has_rows(Comparison, "changes", Change)
 
 
 # ------------------------------------------------------------------------------
@@ -429,11 +420,6 @@ def _balances_form(found: le2022.conservation.Conserved) -> dict[str, Any]:
 
 
 @form.register
-def _bottleneck_form(found: Bottleneck) -> dict[str, Any]:
-    return {"schema": "sigmascope/bottleneck/1", **encoded(found)}
-
-
-@form.register
 def _prediction_form(found: Prediction) -> dict[str, Any]:
     return {
         "schema": "sigmascope/prediction/1",
@@ -462,14 +448,8 @@ def _balances_columns(found: le2022.conservation.Conserved) -> dict[str, list[An
     return {name: [row[name] for row in balances] for name in balances[0]} if balances else {}
 
 
-@columns.register
-def _bottleneck_columns(found: Bottleneck) -> dict[str, list[Any]]:
-    return row_columns(Evidence, found.evidence)
-
-
-@columns.register
-def _sweep_columns(found: DepthSweep) -> dict[str, list[Any]]:
-    return row_columns(Trained, found.networks)
+has_rows(Bottleneck, "evidence", Evidence)
+has_rows(DepthSweep, "networks", Trained)
 
 
 # ------------------------------------------------------------------------------
@@ -838,11 +818,5 @@ def _regions_form(regions: Regions) -> dict[str, Any]:
     }
 
 
-@columns.register
-def _landscape_columns(found: Landscape) -> dict[str, list[Any]]:
-    return row_columns(LayerCurvature, found.layers)
-
-
-@columns.register
-def _curvature_columns(bends: Bends) -> dict[str, list[Any]]:
-    return row_columns(Bend, bends.parts)
+has_rows(Landscape, "layers", LayerCurvature)
+has_rows(Bends, "parts", Bend)
