@@ -12,15 +12,10 @@ from pathlib import Path
 import cyclopts
 from cyclopts import Parameter
 
-from sigmascope.cli.balances import balances
-from sigmascope.cli.bottlenecks import bottleneck
-from sigmascope.cli.checks import check, theorems
 from sigmascope.cli.comparisons import compare
 from sigmascope.cli.compressions import compress
 from sigmascope.cli.diagnoses import diagnose
 from sigmascope.cli.explanations import explain
-from sigmascope.cli.exports import export
-from sigmascope.cli.landscapes import landscape
 from sigmascope.cli.outputs import (
     HEALTHY,
     INTERRUPTED,
@@ -30,16 +25,23 @@ from sigmascope.cli.outputs import (
     require_streams,
     results_apart,
 )
-from sigmascope.cli.predictions import predict
 from sigmascope.cli.profiles import profile
 from sigmascope.cli.progress import STATUS
 from sigmascope.cli.rankings import rank
 from sigmascope.cli.remedies import remedy
 from sigmascope.cli.reproductions import reproduce
-from sigmascope.cli.scales import scale
+from sigmascope.cli.runs import export, view
 from sigmascope.cli.scans import scan
-from sigmascope.cli.sweeps import train
-from sigmascope.cli.views import view
+from sigmascope.cli.theory import (
+    balances,
+    bottleneck,
+    check,
+    landscape,
+    predict,
+    scale,
+    theorems,
+    train,
+)
 from sigmascope.cli.widths import widths
 from sigmascope.core import guard
 

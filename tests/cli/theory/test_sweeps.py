@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sigmascope.cli.sweeps import Stacks, standardised
+from sigmascope.cli.theory import Stacks, standardised
 from sigmascope_experiments.jacot2023.tasks import bottleneck_task
 
 SMALL = ("--depths", "2", "3", "--steps", "30", "--width", "8", "--samples", "40")
