@@ -26,6 +26,8 @@ from sigmascope.core.records import Estimate, Finding
 from sigmascope.report import console
 from sigmascope.report.findings import SEVERITIES, folded
 
+__all__ = ["require_plots", "write_page"]
+
 # ------------------------------------------------------------------------------
 # Many numbers in few bytes, as `assets/packed.js` reads them back.
 #
