@@ -115,7 +115,8 @@ class Watch(Closing):
         trained = all_of_torch(optimizers)
         inner, processes = unwrapped(model), Processes.of(model, together)
         found = places(inner, trained)
-        self._alarms = Alarms(matrices=trained_matrices(inner, trained))
+        vectors = [place.site for place in found if all(p.ndim < 2 for p in place.parameters)]
+        self._alarms = Alarms(matrices=trained_matrices(inner, trained), vectors=vectors)
         losses, means = Losses(), LossMeans()
         probe = None if probe_batch is None else ProbeBatch(probe_batch, targets, loss)
         compiled = any(is_compiled(m) for m in within(model))

@@ -282,3 +282,73 @@ def test_a_watch_that_is_not_made_leaves_no_hook(monkeypatch):
     hooks = [optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks]
     hooks += [h for m in model.modules() for h in (m._forward_hooks, m._forward_pre_hooks)]
     assert not any(hooks)
+
+
+class Lowered(nn.Module):
+    """A frozen layer with a branch of low rank, which is zero at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.own, self.down, self.up = nn.Linear(8, 8), nn.Linear(8, 2), nn.Linear(2, 8)
+        self.own.requires_grad_(False)
+        nn.init.zeros_(self.up.weight)
+        nn.init.zeros_(self.up.bias)
+
+    def forward(self, x):
+        return self.own(x) + self.up(self.down(x))
+
+
+class Pooled(nn.Module):
+    """Of a bag at a time, which is pooled to one row."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.whole, self.last = nn.Linear(8, 16), nn.Linear(16, 16), nn.Linear(16, 8)
+
+    def forward(self, x):
+        return self.last(self.whole(self.rows(x).relu().mean(0, keepdim=True)).relu())
+
+
+class Looked(nn.Module):
+    """Words beside words, of two tables; one begins at zero."""
+
+    def __init__(self):
+        super().__init__()
+        self.read, self.write = nn.Embedding(20, 8), nn.Embedding(20, 8)
+        nn.init.zeros_(self.write.weight)
+
+    def forward(self, x):
+        ids = x[:, 0].mul(5).long() % 20
+        return self.read(ids) * self.write((ids * 7 + 3) % 20)
+
+
+HEALTHY = {
+    "low rank": (lambda: nn.Sequential(Lowered(), nn.ReLU(), Lowered()), 16),
+    "slopes": (lambda: nn.Sequential(nn.Linear(8, 16), nn.PReLU(init=0.02), nn.Linear(16, 8)), 16),
+    "bags": (Pooled, 6),
+    "tables": (Looked, 16),
+    "gains": (lambda: nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, 8)), 16),
+    "one by one": (lambda: stack(8, 16, 16, 8), 1),
+}
+
+
+@pytest.mark.parametrize("loss_is_told", [True, False])
+@pytest.mark.parametrize("name", HEALTHY)
+def test_healthy_training_of_every_make_rings_no_alarm(name, loss_is_told):
+    """Whether or not the losses are handed in: of what is not known there are notes at most."""
+    make, count = HEALTHY[name]
+    torch.manual_seed(0)
+    model = make()
+    optimizer = torch.optim.NAdam([p for p in model.parameters() if p.requires_grad], 3e-3)
+    x, wanted = torch.randn(64, 8), torch.randn(8, 8)
+    found = []
+    with at_leisure(model, optimizer) as watching:
+        for _ in range(150):
+            some = x[torch.randint(64, (count,))]
+            out = model(some)
+            loss = (out - (some @ wanted).tanh()[: len(out)]).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            found += watching.step(loss if loss_is_told else None)
+    assert [f for f in found if f.severity != "note"] == []

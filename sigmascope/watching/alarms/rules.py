@@ -6,7 +6,7 @@ And which of them are in force.
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -33,6 +33,7 @@ class Sign:
         site: Where it is worst, or was first.
         says: One plain sentence.
         shown: Quantity, site and form of the readings that show it.
+        unheard: Whether it means something only if the loss rises, and no loss was handed in.
     """
 
     sure: bool
@@ -40,6 +41,7 @@ class Sign:
     site: str = ""
     says: str = ""
     shown: tuple[Shown, ...] = ()
+    unheard: bool = False
 
 
 CALM = Sign(sure=False, calm=True)
@@ -53,7 +55,8 @@ class AlarmRule(ABC):
     Attributes:
         name: Of the alarm.
         speaks: When it begins, in words.
-        severity: Of its findings.
+        severity: Of its findings; of what means something only if the loss rises it is a note as
+            long as no loss was handed in.
         reads: Quantities; at a look that has none of them the rule is not asked.
         patience: Looks in a row at which it must be sure before the alarm begins.
         rest: Looks in a row at which it must be calm before the alarm ends.
@@ -98,6 +101,8 @@ class Deviation(AlarmRule):
         alone: Whether it is an alarm also while the loss does not rise.
         unlearned: Whether it is one while the loss is still what it was at first.
         first_site: Whether only the first layer is looked at.
+        of_matrices: Whether places are left out that have no matrix, as the slope of an activation
+            and the gains of a normaliser are none.
         words: What is said, of `{value}`, `{times}`, `{first}` and `{from_first}`.
     """
 
@@ -111,6 +116,7 @@ class Deviation(AlarmRule):
     alone: bool = False
     unlearned: bool = False
     first_site: bool = False
+    of_matrices: bool = False
     words: str = ""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -120,6 +126,7 @@ class Deviation(AlarmRule):
             for form, by_site in tracks.forms(self.quantity)
             for site, track in [*by_site.items()][: 1 if self.first_site else None]
             if track.last is not None and track.count > YOUNG
+            if not (self.of_matrices and site in tracks.vectors)
         ]
         if not known:
             return None
@@ -142,7 +149,8 @@ class Deviation(AlarmRule):
             from_first=from_first,
         )  # fmt: skip
         says = f"{site}: {words}{others}."
-        return Sign(True, False, site, says, ((self.quantity, site, form),))
+        unheard = not (self.alone or stuck) and not tracks.loss.count
+        return Sign(True, False, site, says, ((self.quantity, site, form),), unheard)
 
     def _far(self, track: Track) -> float:
         """How far it is on the way to what the rule asks for; 1 and above where it is there."""
@@ -216,7 +224,7 @@ class Growing(AlarmRule):
             for site, track in tracks.of(name).items():
                 if not (tracks.loss.rises or track.score > 0):
                     continue
-                grown = track.growth(GROWTH)
+                grown = track.growth(GROWTH)  # from zero, where learning begins, is none
                 if grown is None or track.last is None or grown[1] < SEEN:
                     continue
                 left = (LARGEST - track.last) / grown[0]
@@ -229,7 +237,8 @@ class Growing(AlarmRule):
             f"{site}: the {name} grows at every look and will leave float32 at about step "
             f"{step + max(round(left), 1)} if it goes on."
         )
-        return Sign(True, False, site, says, ((name, site, ""),))
+        unheard = name != WEIGHTS and not tracks.loss.count
+        return Sign(True, False, site, says, ((name, site, ""),), unheard)
 
 
 @dataclass(frozen=True)
@@ -511,7 +520,7 @@ RULES: tuple[AlarmRule, ...] = (
         "overflow-ahead",
         "a norm grows a hundredfold over five looks, at each of them; the step of its overflow "
         "is said",
-        "error", frozenset({q.GRADIENT_NORM, q.MEAN_SQUARE, q.FROBENIUS_NORM}),
+        "warning", frozenset({q.GRADIENT_NORM, q.MEAN_SQUARE, q.FROBENIUS_NORM}),
         "Pascanu, Mikolov & Bengio 2013, Sec. 2",
         ("Lower the learning rate, or clip gradients to their usual norm.",
          "If one layer grows alone, normalise before it."),
@@ -657,21 +666,21 @@ RULES: tuple[AlarmRule, ...] = (
     ),
     Deviation(
         "decaying-weights",
-        "weights are a quarter of what they were",
+        "the matrices of a layer are a quarter of what they were",
         "warning", frozenset({q.FROBENIUS_NORM}),
         "Andriushchenko et al. 2023, Sec. 2",
         ("Lower weight decay: it takes more than the gradient gives.",),
-        alone=True, quantity=q.FROBENIUS_NORM, up=False, first=4.0, patience=3,
+        alone=True, quantity=q.FROBENIUS_NORM, up=False, first=4.0, patience=3, of_matrices=True,
         words="the weights have shrunk to 1/{from_first} of what they were",
     ),
     Deviation(
         "growing-weights",
-        "weights are 3 times as large as usual while the loss rises",
+        "the matrices of a layer are 3 times as large as usual while the loss rises",
         "warning", frozenset({q.FROBENIUS_NORM}),
         "Andriushchenko et al. 2023, Sec. 2",
         ("Lower the learning rate, or look at what changes these weights besides the optimizer.",),
-        quantity=q.FROBENIUS_NORM, up=True, usual=3.0, score=5.0, patience=1,
-        words="the weights are {times} times as large as usual, and the loss rises",
+        quantity=q.FROBENIUS_NORM, up=True, usual=3.0, score=5.0, patience=1, of_matrices=True,
+        words="the weights are {times} times as large as usual",
     ),
     Deviation(
         "weights-out-of-bulk",
@@ -759,6 +768,10 @@ ALARMS = tuple(kind.name for kind in KINDS)
 
 
 LOG = logging.getLogger("sigmascope")
+UNHEARD = (
+    " Whether the loss rises meanwhile, which would be a fault, is not known: hand it in, "
+    "`watch.step(loss)`."
+)
 
 
 @dataclass(slots=True)
@@ -777,6 +790,7 @@ class Alarms:
     Args:
         rules: All of them if not given.
         matrices: What trained weights are in their model, by name.
+        vectors: Places whose trained weights are no matrices.
 
     Attributes:
         waiting: Whether a rule was sure at the last look and wants to be so once more.
@@ -787,10 +801,11 @@ class Alarms:
         self,
         rules: Sequence[AlarmRule] = RULES,
         matrices: Mapping[str, TrainedMatrix] = MappingProxyType({}),
+        vectors: Collection[str] = (),
     ) -> None:
         self.struck = self.waiting = False
         self._rules = rules
-        self._tracks = Tracks(matrices)
+        self._tracks = Tracks(matrices, vectors)
         self._bells = {rule: _Bell() for rule in rules}
 
     @property
@@ -861,8 +876,10 @@ class Alarms:
                         for name, site, form in sign.shown
                         if (t := self._tracks.one(name, site, form)) and t.last is not None
                     )
-                    words = evidence, sign.says, rule.source, rule.remedies
-                    bell.rung = Finding(rule.name, sign.site, rule.severity, *words)
+                    severity: Severity = "note" if sign.unheard else rule.severity
+                    says = f"{sign.says}{UNHEARD if sign.unheard else ''}"
+                    words = evidence, says, rule.source, rule.remedies
+                    bell.rung = Finding(rule.name, sign.site, severity, *words)
                     bell.since = step
                     found.append(bell.rung)
                 self.waiting |= not bell.rung

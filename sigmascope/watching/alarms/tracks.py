@@ -8,7 +8,7 @@ readings is the new usual.
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from statistics import median
@@ -350,11 +350,13 @@ class Track:
         """Growth per step over the last readings, and from their first to their last.
 
         Returns:
-            Both in logarithms; None where there are fewer readings than `least`, or not each of
-            them is above the one before.
+            Both in logarithms; None where there are fewer readings than `least`, the first of them
+            is zero, or not each is above the one before.
         """
         recent = self.recent
-        if len(recent) < least or any(recent[-i][1] <= recent[-i - 1][1] for i in range(1, least)):
+        if len(recent) < least or recent[-least][1] <= math.log(TINY):
+            return None
+        if any(recent[-i][1] <= recent[-i - 1][1] for i in range(1, least)):
             return None
         (a, x), (b, y) = recent[-least], recent[-1]
         return (y - x) / max(b - a, 1), y - x
@@ -373,15 +375,21 @@ class Tracks:
 
     Args:
         matrices: What trained weights are in their model, by name.
+        vectors: Places whose trained weights are no matrices.
 
     Attributes:
         loss: That of the loss.
         rate: That of the learning rate.
         matrices: As given.
+        vectors: Likewise.
     """
 
-    def __init__(self, matrices: Mapping[str, TrainedMatrix] = MappingProxyType({})) -> None:
-        self.matrices = matrices
+    def __init__(
+        self,
+        matrices: Mapping[str, TrainedMatrix] = MappingProxyType({}),
+        vectors: Collection[str] = (),
+    ) -> None:
+        self.matrices, self.vectors = matrices, frozenset(vectors)
         self.loss = LossTrack()
         self.rate = RateTrack()
         self._tracks: dict[tuple[str, str], dict[str, Track]] = {}

@@ -96,7 +96,9 @@ class Activations(Probe):
             why = f"no hook has heard a layer: the model runs compiled or as a copy; {TRY}"
             self.notes += (Skipped(OWN, self.name, why),)
         for (name, site), sums in self._layout.split(total).items():
-            by_name.setdefault(name, {})[site] = READ[name.partition("|")[0]](sums)
+            value = READ[name.partition("|")[0]](sums)
+            if value is not None:
+                by_name.setdefault(name, {})[site] = value
         for name, values in by_name.items():
             quantity, _, form = name.partition("|")
             yield Column(quantity, [*values], [*values.values()], 1e-5, form)
@@ -128,7 +130,8 @@ class Activations(Probe):
                 self._sums.add(q.RELATIVE_VARIATION, site, torch.cat([total, size[None], rows]))
                 if not first and x.numel():
                     alive = (x.amax(others) != 0) | (x.amin(others) != 0)
-                    self._sums.add(q.DEAD_UNITS, site, _put(alive.double(), at, width))
+                    mine = _put(alive.double(), at, width)
+                    self._sums.add(q.DEAD_UNITS, site, torch.cat([mine, rows]))
 
         return hear
 
@@ -185,9 +188,17 @@ def _share(sums: Tensor) -> float:
     return part / whole if whole else math.nan
 
 
-def _variation(sums: Tensor) -> float:
-    """Of rows, from their sum, their squared norm and their number."""
+def _dead(sums: Tensor) -> float | None:
+    """Share of units, from where they are alive and the number of rows; None of a single row."""
+    *alive, count = sums.tolist()
+    return alive.count(0.0) / len(alive) if count > 1.5 else None
+
+
+def _variation(sums: Tensor) -> float | None:
+    """Of rows, from their sum, their squared norm and their number; None of a single one."""
     *_, size, count = sums.tolist()
+    if count < 1.5:
+        return None
     if not size > 0:
         return math.nan if math.isnan(size) else 0.0
     common = float(sums[:-2].square().sum()) / count
@@ -208,9 +219,9 @@ def _drift(sums: Tensor) -> float:
     return float(square.mean().sqrt())
 
 
-READ: Mapping[str, Callable[[Tensor], float]] = {
+READ: Mapping[str, Callable[[Tensor], float | None]] = {
     q.MEAN_SQUARE: _share,
-    q.DEAD_UNITS: lambda alive: float((alive == 0).double().mean()),
+    q.DEAD_UNITS: _dead,
     q.RELATIVE_VARIATION: _variation,
     q.SATURATED_SHARE: _share,
     q.STATISTICS_DRIFT: _drift,

@@ -190,6 +190,63 @@ def test_growth_while_the_loss_falls_is_learning_and_weights_that_grow_so_are_no
     assert BY_NAME["overflow-ahead"].look(20, fed(weights, falling)).sure
 
 
+@pytest.mark.parametrize("least", range(2, 7))
+def test_what_grows_from_zero_begins_to_learn(least):
+    """As what stands before a weight of zeros has no gradient at first."""
+    rows = [{"gradient norm": {"a": 0.0}}] * 3
+    rows += [{"gradient norm": {"a": 1e-5 * 1.3**k}} for k in range(1, 8)]
+    for count in range(1, len(rows)):
+        assert BY_NAME["overflow-ahead"].look(count, fed(rows[:count])).calm
+    track = fed(rows[: 3 + least]).one("gradient norm", "a")
+    assert track.growth(least + 1) is None
+    assert track.growth(least)[1] == pytest.approx((least - 1) * math.log(1.3))
+
+
+def test_only_what_is_there_and_not_what_is_foretold_is_an_error():
+    assert {rule.name for rule in RULES if rule.severity == "error"} == {"non-finite"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gradient-jump",
+        "signal-jump",
+        "signal-loss",
+        "large-updates",
+        "growing-weights",
+        "statistics-drift",
+        "overflow-ahead",
+    ],
+)
+@pytest.mark.parametrize("losses", [0, 40])
+def test_without_a_loss_what_needs_a_rising_one_is_a_note_that_asks_for_it(name, losses):
+    rule = BY_NAME[name]
+    quantity = "gradient norm" if name == "overflow-ahead" else min(rule.reads)
+    factor = 1e-3 if name == "signal-loss" else 1e3
+    grown = [0.01 * 10**k for k in range(1, 7)] if name == "overflow-ahead" else [0.01 * factor] * 6
+    rows = [0.01] * 20 + grown
+    alarms, found = Alarms([rule]), []
+    alarms.hear([], [1.0] * losses)
+    for step, value in enumerate(rows, 1):
+        alarms.hear([], [3.0] * (losses > 0 and step > 20))
+        found += alarms.look(step, [Column(quantity, ["a"], [value])])
+    (told,) = found
+    assert told.severity == ("warning" if losses else "note")
+    assert ("watch.step(loss)" in told.says) is (not losses)
+
+
+@pytest.mark.parametrize("name", ["growing-weights", "decaying-weights"])
+def test_slopes_and_gains_may_go_where_they_like(name):
+    """The slope of a `PReLU` goes through zero, and no decay is at work."""
+    factor = 100.0 if name == "growing-weights" else 0.01
+    rows = [[1.0, 1.0]] * 20 + [[1.0, factor]] * 6
+    for vectors, sure in (((), True), (("b",), False), (("a",), True)):
+        tracks = Tracks(vectors=vectors)
+        for step, row in enumerate(rows, 1):
+            tracks.add(step, [Column("Frobenius norm", ["a", "b"], row)])
+        assert BY_NAME[name].look(26, tracks).sure is sure
+
+
 def test_a_spike_names_the_layer_that_moved_first():
     calm = [{"gradient norm": {"a": 1.0, "b": 1.0}}] * 20
     early, late = {"gradient norm": {"a": 1.0, "b": 9.0}}, {"gradient norm": {"a": 99.0, "b": 9.0}}

@@ -44,6 +44,19 @@ def test_passes_of_one_step_add_up():
     assert read_of(model, x[:2], x[2:]) == pytest.approx(read_of(model, x), rel=1e-12)
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_of_one_row_nothing_is_said_that_several_would_tell(rows):
+    """A bag that is pooled is one row: it differs from no other, and half of its units are zero."""
+    torch.manual_seed(0)
+    model = stack(5, 8, 3).double()
+    found = read_of(model, torch.randn(rows, 5, dtype=torch.float64))
+    assert (("relative variation", "2") in found) is (rows > 1)
+    assert (("dead units", "2") in found) is (rows > 1)
+    assert found["mean square", "2"] > 0
+    # passes of one row each, as where samples go through one by one, are rows of one step
+    assert ("dead units", "2") in read_of(model, *torch.randn(2, 1, 5, dtype=torch.float64))
+
+
 def test_channels_are_units_where_there_are_positions():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 3)).double()
