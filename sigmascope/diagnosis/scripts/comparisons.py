@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any
 
 import torch
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from sigmascope.diagnosis.scripts.replay import OF_VALUES, Recorder, leaves_of, made_by, weights_of
-from sigmascope.diagnosis.scripts.seen import Line, LossSeen, ScriptRun
+from sigmascope.diagnosis.scripts.seen import Called, Line, LossSeen, ScriptRun
 from sigmascope.models.samples import IGNORED, tensors
 
 LOOKED = 3  # calls of one kind whose numbers are looked at
@@ -58,6 +59,8 @@ class Comparisons:
         self._ids, self._inputs, self._ahead = (deque[Tensor](maxlen=CALLS) for _ in range(3))
         # the last loss of two outputs, the weights of each, and which it was
         self.sides: tuple[Any, tuple[set[int], set[int]], Any] | None = None
+        # what a module gave last, and the columns of it that are what went into the first one
+        self._through: tuple[weakref.ref[Tensor], Tensor, Called] | None = None
         self._parts = dict[Any, tuple[weakref.ref[Tensor], Tensor]]()  # of larger tensors, at first
 
     def fed(self, args: Any) -> None:
@@ -193,6 +196,25 @@ class Comparisons:
         up, of = self.run.reversed.get(key, (0, 0))
         self.run.reversed[key] = up + bool(gradient.sum() < 0), of + 1
 
+    def passed(self, seen: Called, args: Any, out: Any) -> None:
+        """A module that the script calls itself has given something: what of it went through.
+
+        Of modules that are called one on what the other gave, as layers of a flow are, the last
+        one tells it of all.
+        """
+        x, y = (next(tensors(side), None) for side in (args, out))
+        still = unchanged_columns(x, y)
+        through, self._through = self._through, None
+        if x is not None and x.requires_grad:  # it goes on with what another one gave
+            if through is not None:
+                through[2].unchanged = 0.0
+            # and not with what was made of it
+            before = through[1] if through is not None and through[0]() is x else None
+            still = still & before if still is not None and before is not None else None
+        seen.unchanged = 0.0 if still is None else float(still.double().mean())
+        if y is not None and still is not None:
+            self._through = weakref.ref(y), still, seen
+
     def _count(self, where: Line | None, weights: list[float], counts: list[int]) -> None:
         seen = self.run.weighted.setdefault(where, (weights, [0] * len(weights)))
         seen[1][:] = [a + b for a, b in zip(seen[1], counts, strict=True)]
@@ -287,20 +309,22 @@ def largest_score(out: Tensor) -> float | None:
     return None
 
 
-def unchanged_share(args: Any, out: Any) -> float:
-    """Share of the columns of what goes in that come out as they were, to the last bit.
+def unchanged_columns(x: Tensor | None, y: Tensor | None) -> Bool[Tensor, " d"] | None:
+    """Which columns of what goes in come out as they were, to the last bit.
 
     Args:
-        args: What a module was called with.
-        out: What it gave.
+        x: What a module was called with.
+        y: What it gave.
+
+    Returns:
+        None where these are no rows of numbers of the same shape, or fewer than eight.
     """
-    x, y = (next(tensors(side), None) for side in (args, out))
     if x is None or y is None or x.shape != y.shape or x.ndim != 2 or len(x) < 8:
-        return 0.0
-    if x.requires_grad or not x.is_floating_point():
-        return 0.0
-    still = (x == y.detach()).all(0) & (x != x[:1]).any(0)
-    return float(still.double().mean())
+        return None
+    if not x.is_floating_point():
+        return None
+    given = x.detach()
+    return (given == y.detach()).all(0) & (given != given[:1]).any(0)
 
 
 def stored_in(data: Any, depth: int = 3) -> list[Tensor]:

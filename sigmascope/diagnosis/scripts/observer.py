@@ -31,6 +31,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.autograd import Function
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -49,7 +50,6 @@ from sigmascope.diagnosis.scripts.comparisons import (
     is_edges,
     rescaled_by,
     stored_in,
-    unchanged_share,
 )
 from sigmascope.diagnosis.scripts.functions import derivative_gap, forward_of
 from sigmascope.diagnosis.scripts.interventions import Intervention, held_by
@@ -258,6 +258,7 @@ class Observer(Closing):
         self._without: dict[int, bool] = {}  # parameters that were looked at: still no gradient?
         self._zeros: dict[int, bool] = {}  # or one of zeros, each time?
         self._derivatives = list[tuple[Line | None, Any]]()  # with a graph: nodes, in this pass
+        self._sizes = dict[int, tuple[weakref.ref[Tensor], float]]()  # of weights, while none steps
         self._outputs = list[Any]()  # of models, with gradients: nodes, since the last pass
         # of the data set that was begun first, what it holds and what that was
         self._data: tuple[Any, list[tuple[Tensor, Tensor]]] | None = None
@@ -346,8 +347,10 @@ class Observer(Closing):
         """Take every hook away, and read what was only kept."""
         self._undo.close()
         self._read()
-        if self.run.loss is not None:
-            self.run.step = self._recorded.get(self.run.loss.place)
+        first = self.run.optimizers[0] if self.run.successive else None
+        own = self.run.losses.get(first.backward) if first else self.run.loss
+        if own is not None:
+            self.run.step = self._recorded.get(own.place)
 
     def _read(self) -> None:
         """Bring into the run what was only kept, as at its end."""
@@ -533,7 +536,7 @@ class Observer(Closing):
             seen.shapes = _shapes(tensors((args, named))), _shapes(outputs)
             if self.run.steps in COUNTED:
                 with suppress(Exception):  # nothing that is watched may stop training
-                    seen.unchanged = unchanged_share(args, out)
+                    self._comparisons.passed(seen, args, out)
             if self._recorder.looking and self.run.backwards:
                 self._outputs.append(outputs[0].grad_fn)
             fresh = self._copies and not self.run.steps
@@ -631,7 +634,8 @@ class Observer(Closing):
 
     def _loss(self, name: str) -> Callable[..., Any]:
         def around(own: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-            if self._dozing or len(args) < 2 or not torch.is_grad_enabled():
+            within = any(map(is_functorch_wrapped_tensor, tensors(args)))  # of `torch.func`
+            if self._dozing or within or len(args) < 2 or not torch.is_grad_enabled():
                 return own(*args, **named)
             args = self.intervention.given(name, args)
             found = own(*args, **named)
@@ -681,6 +685,8 @@ class Observer(Closing):
                         for held in ({*map(id, held_by(o))} for o in self._optimizers if whole):
                             self.run.two_sided[key] += bool(held & one) and bool(held & other)
             self._record(first, where)
+            if not self.run.steps and self.run.backwards <= KEPT:
+                self._moves(first)
         self._break("loss", () if first is None else (first.detach(),))
         with suppress(Exception):  # nothing that is watched may stop training
             self._comparisons.forget()
@@ -755,6 +761,17 @@ class Observer(Closing):
             idle = nodes.isdisjoint(node for at, node in left if at == where)
             self.run.derivatives[where] = unused + (idle and len(nodes) < NODES), of + 1
 
+    def _moves(self, loss: Tensor) -> None:
+        """Whether weights are others than at the pass before, though no optimizer has stepped."""
+        leaves = [node.variable for node in nodes_of(loss) if hasattr(node, "variable")]
+        sizes = {id(p): (weakref.ref(p), float(p.detach().double().norm())) for p in leaves}
+        before, self._sizes = self._sizes, sizes
+        same = [
+            (was, sizes[k][1]) for k, (p, was) in before.items() if p() is not None and k in sizes
+        ]
+        # written to, or all made anew
+        self.run.moved_by_hand += bool(before) and (not same or any(a != b for a, b in same))
+
     def _looked_at(self, loss: Tensor | None, where: Line | None) -> None:
         if loss is None or loss.numel() != 1:
             return
@@ -818,13 +835,14 @@ class Observer(Closing):
 
     def _probable(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         found = own(*args, **named)
-        if isinstance(found, Tensor):
+        if isinstance(found, Tensor) and not is_functorch_wrapped_tensor(found):
             self._recorder.score(found)
         return found
 
     def _entropy(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         found = own(*args, **named)
-        if isinstance(found, Tensor) and found.requires_grad and self.run.steps < KEPT:
+        grows = isinstance(found, Tensor) and found.requires_grad
+        if grows and not is_functorch_wrapped_tensor(found) and self.run.steps < KEPT:
             found.register_hook(partial(self._tempered, self._place()))
         return found
 

@@ -55,11 +55,14 @@ DRAWN = frozenset({
     "cauchy", "log_normal", "rrelu", "gumbel_softmax", "dropout", "dropout1d", "dropout2d",
     "dropout3d", "alpha_dropout", "feature_dropout", "feature_alpha_dropout",
 })  # fmt: skip
+# without `empty`, which something unheard has filled: a batch that comes from another process, say
 OF_NOTHING = frozenset({
-    "arange", "empty", "eye", "full", "linspace", "logspace", "ones", "tril_indices",
-    "triu_indices", "zeros",
+    "arange", "eye", "full", "linspace", "logspace", "ones", "tril_indices", "triu_indices",
+    "zeros",
 })  # fmt: skip
-MADE = OF_NOTHING | {"tensor", "as_tensor", "asarray", "rand", "randn", "randint", "randperm"}
+MADE = OF_NOTHING | {
+    "empty", "tensor", "as_tensor", "asarray", "rand", "randn", "randint", "randperm",
+}  # fmt: skip
 # those whose numbers depend on nothing else; two draws are hardly ever alike
 SOURCES = frozenset({
     "rand", "randn", "rand_like", "randn_like", "randperm", "randint", "uniform", "normal",
@@ -685,10 +688,10 @@ class Recorder(TorchFunctionMode):
             if name == "mul" and beside:
                 place, weights = self._place(), beside[0].detach().flatten()
                 if score.numel() == len(weights):
-                    down = lambda g: bool(g.flatten() @ weights.to(g) > 0)
-                    score.register_hook(lambda g: self._turn(place, down(g)))
+                    along = lambda g: g.flatten() @ weights.to(g)
+                    score.register_hook(lambda g: self._turn(place, along(g)))
                 else:  # of several that were put together
-                    heard.out.register_hook(lambda g: self._turn(place, bool(g.sum() > 0)))
+                    heard.out.register_hook(lambda g: self._turn(place, g.sum()))
         if not self._live or name not in ELEMENTWISE or len(heard.args) < 2:
             return
         a, b, out = *heard.args[:2], found[0]
@@ -714,9 +717,9 @@ class Recorder(TorchFunctionMode):
         if not self._ended and log_prob.requires_grad:
             self._scores[id(log_prob)] = log_prob, log_prob
 
-    def _turn(self, place: Any, down: bool) -> None:
+    def _turn(self, place: Any, along: Tensor) -> None:
         turned, of = self.turned.get(place, (0, 0))
-        self.turned[place] = turned + down, of + 1
+        self.turned[place] = turned + bool(along > 0), of + 1
 
     # --------------------------------------------------------------------------
     # A step of what was heard.
@@ -791,7 +794,11 @@ class _Slicing:
             args, named = slotted
             one = StepCall(heard.function, root, args, named, (*made,), k in inner, heard.cast)
             calls.append(one)
-        copies = tuple(self.copies[id(m)][1] for m in modules)
+        pairs = [self.copies[id(m)] for m in modules]
+        copies = tuple(copy for _, copy in pairs)
+        for module, copy in pairs:  # frozen is what was so for this loss, not when it was copied
+            for p, twin in zip(module.parameters(), copy.parameters(), strict=False):
+                twin.requires_grad_(p.requires_grad)
         found = Step(tuple(calls), copies, self.consts, [self.batch], end, self.rows)
         found.form = tuple(
             (c.name, index.get(id(self.heard[k].module)), c.out)
@@ -1206,13 +1213,37 @@ def _from_inside(step: Step, model: nn.Module) -> Program:
         whole = together([step.given(b) for b in step.batches])
         return Program(model, whole, batch_size=step.rows)
     inside = step.inside
-    if inside is None or step.single is None:
-        raise Refusal("the model computes its loss itself, and not by one of torch's")
+    if inside is None:
+        raise Refusal(
+            "the model gives a single number for all samples, and computes none of torch's losses"
+        )
     name, rows = inside.name, step.rows
-    model.forward = MethodType(partial(_compared, type(model).forward, name, rows), model)
     targets, loss = _by_rows(inside.targets, rows), getattr(F, name)
     if targets is None:
         raise Refusal("the model compares other tensors than one for each sample within itself")
+    # what goes in for the loss alone is no input: in its place stands what the first sample has
+    own, spare = type(model).forward, dict[int | str, Tensor]()
+    parts: dict[int | str, Tensor] = {}
+    parts.update(given.items() if isinstance(given, Mapping) else enumerate(_as_tuple(given)))
+    for place, t in parts.items():
+        if len(parts) - len(spare) > 1 and len(t) == rows and _holds(t, targets):
+            rest = {k: p for k, p in parts.items() if k != place}
+            with still(model), torch.no_grad():
+                model.eval()
+                found = list[Tensor]()
+                for without, left in (({}, parts), ({place: t[:1]}, rest)):
+                    with random_states():
+                        args = [p for k, p in left.items() if isinstance(k, int)]
+                        named = {k: p for k, p in left.items() if isinstance(k, str)}
+                        found.append(_compared(own, name, rows, without, model, *args, **named))
+            if torch.equal(*found):
+                spare[place] = t[:1]
+    if isinstance(given, Mapping):
+        given = {k: p for k, p in given.items() if k not in spare}
+    elif spare:
+        kept = tuple(p for k, p in parts.items() if k not in spare)
+        given = kept[0] if len(kept) == 1 else kept
+    model.forward = MethodType(partial(_compared, own, name, rows, spare), model)
     flat = lambda t: t.reshape(-1, *t.shape[2:]) if len(inside.targets) != rows else t
     options = dict(inside.options)
     lost = lambda out, y: loss(flat(out), flat(y), **options)
@@ -1225,8 +1256,44 @@ def _by_rows(t: Tensor, rows: int) -> Tensor | None:
     return t if len(t) == rows else t.reshape(rows, -1, *t.shape[1:])
 
 
-def _compared(forward: Any, name: str, rows: int, module: nn.Module, *given: Any) -> Tensor:
-    """What a model gives to a loss of torch within itself."""
+def _holds(t: Tensor, targets: Tensor) -> bool:
+    """Whether targets are an input, or all of its places but the first or the last ones."""
+    if t.shape == targets.shape or t.ndim != 2 or targets.ndim != 2 or len(t) != len(targets):
+        return t.shape == targets.shape and torch.equal(t.to(targets), targets)
+    width = targets.shape[1]
+    starts = range(t.shape[1] - width + 1)
+    return any(torch.equal(t[:, k : k + width].to(targets), targets) for k in starts)
+
+
+def _as_tuple(given: Any) -> tuple[Tensor, ...]:
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _compared(
+    forward: Any,
+    name: str,
+    rows: int,
+    spare: Mapping[int | str, Tensor],
+    module: nn.Module,
+    *given: Any,
+    **named: Any,
+) -> Tensor:
+    """What a model gives to a loss of torch within itself.
+
+    Args:
+        forward: The model's own.
+        name: Of the loss.
+        rows: Samples in a batch of the script.
+        spare: One row for each argument that the loss alone reads, by its place or name.
+        module: The model.
+        *given: The other arguments.
+        **named: And those by names.
+    """
+    samples, left = len(next(tensors((given, named)))), iter(given)
+    filled = {k: row.expand(samples, *row.shape[1:]).contiguous() for k, row in spare.items()}
+    count = len(given) + sum(isinstance(k, int) for k in spare)
+    args = [filled[k] if k in filled else next(left) for k in range(count)]
+    named |= {k: t for k, t in filled.items() if isinstance(k, str)}
     kept: list[Tensor] = []
     own = getattr(F, name)
 
@@ -1236,10 +1303,9 @@ def _compared(forward: Any, name: str, rows: int, module: nn.Module, *given: Any
 
     setattr(F, name, instead)
     try:
-        forward(module, *given)
+        forward(module, *args, **named)
     finally:
         setattr(F, name, own)
-    samples = len(next(tensors(given)))
     found = _by_rows(kept[-1], samples)
     assert found is not None
     return found

@@ -47,6 +47,7 @@ LIBRARIES = frozenset({  # that start no threads when they are imported, so that
     "transformers",
 })  # fmt: skip
 UNTOLD = "the loss takes nothing of the batch but outputs, and what is to be learned is not known"
+LATER = "what is trained from the second optimizer on"
 KILLED = "killed"  # in the place of an exception, where the process ended in the middle
 GRACE = 10.0  # seconds that a script has to end, once it is asked to
 
@@ -425,10 +426,12 @@ def _with_network(outcome: Outcome, seconds: float) -> Outcome:
         return replace(outcome, unread=f"{type(error).__name__}: {words[:300]}")
     unfit = next((f for f in found.findings if f.name == UNFIT_TARGETS.name), None)
     if unfit is not None and getattr(program.loss, "__self__", None) is outcome.run.step:
-        return replace(outcome, unread=f"the loss could not be asked again: {unfit.says}")
+        words = unfit.says.rstrip(".")
+        return replace(outcome, unread=f"the loss could not be asked again: {words}")
     data = program.data
     alone = isinstance(data, tuple) and data[-1] is None
-    return replace(outcome, findings=found.findings, unread=UNTOLD if alone else "")
+    unread = UNTOLD if alone else LATER if outcome.run.successive else ""
+    return replace(outcome, findings=found.findings, unread=unread)
 
 
 def program_of_run(run: ScriptRun) -> Program:
@@ -440,13 +443,16 @@ def program_of_run(run: ScriptRun) -> Program:
     Raises:
         Refusal: If what led from the batch to the loss was not heard as a whole.
     """
-    if len(run.optimizers) > 1:
+    if len(run.optimizers) > 1 and not run.successive:
         raise Refusal("several optimizers train by losses of their own, beside or against another")
     if run.step is None:
         why = f": {run.unheard}" if run.unheard else ""
         raise Refusal(f"what leads to the loss was not heard as a whole{why}")
     program, main = program_of_step(run.step), run.main
-    if main is None or main.kind.lower() not in ("sgd", "adam", "adamw", "rmsprop"):
+    # of several phases the first is looked at, which begins with what was copied, and not how it is
+    # trained: others follow to go on from there, or to try other settings
+    known = main is not None and main.kind.lower() in ("sgd", "adam", "adamw", "rmsprop")
+    if main is None or not known or run.successive:
         return program
     keep = ("momentum", "weight_decay")
     options = {k: v for k, v in main.options.items() if k in keep and v}

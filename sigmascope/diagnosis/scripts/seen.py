@@ -4,6 +4,7 @@ import linecache
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from sigmascope.diagnosis.scripts.replay import Step
@@ -110,6 +111,11 @@ class OptimizerSeen:
     zero: int = 0
     zero_names: tuple[str, ...] = ()
     zero_weights: bool = False
+
+    @property
+    def given_by_hand(self) -> bool:
+        """Whether gradients are there in some steps, and no backward pass gave any of them."""
+        return self.vain >= self.looked > self.empty + self.emptied
 
 
 @dataclass(slots=True)
@@ -302,6 +308,8 @@ class ScriptRun:
     Attributes:
         steps: Of all optimizers.
         backwards: Backward passes.
+        moved_by_hand: How many of the first of them, before any step of an optimizer, found weights
+            that were others than at the pass before.
         seconds: It ran.
         step_seconds: From one step to the next.
         stopped: Whether it was ended because enough was seen.
@@ -390,6 +398,7 @@ class ScriptRun:
 
     steps: int = 0
     backwards: int = 0
+    moved_by_hand: int = 0
     seconds: float = 0.0
     step_seconds: list[float] = field(default_factory=list)
     stopped: bool = False
@@ -452,6 +461,13 @@ class ScriptRun:
     def compared(self) -> "ScriptRun":
         """As many steps of it as other runs are given."""
         return self.early or self
+
+    @property
+    def successive(self) -> bool:
+        """Whether there are several optimizers, each of which begins when one is done."""
+        return len(self.optimizers) > 1 and all(
+            after.began > before.ended for before, after in pairwise(self.optimizers)
+        )
 
     @property
     def raised(self) -> Line | None:

@@ -5,18 +5,21 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, strategies as st
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import Dataset, Subset, TensorDataset
 
 from sigmascope.diagnosis.scripts.comparisons import (
+    Comparisons,
     is_copy,
     is_edges,
     largest_score,
     rescaled_by,
     stored_in,
-    unchanged_share,
+    unchanged_columns,
 )
+from sigmascope.diagnosis.scripts.replay import Recorder
 from sigmascope.diagnosis.scripts.rules import found_in
 from sigmascope.diagnosis.scripts.seen import Called, Line, OptimizerSeen, ScriptRun
 
@@ -138,12 +141,30 @@ def test_parameters_are_idle_where_all_or_both_factors_are(zero, numbers, own, s
 
 def test_columns_are_compared_to_the_last_bit():
     x = torch.randn(8, 4, generator=G)
-    assert unchanged_share((x,), torch.cat([x[:, :1], x[:, 1:] + 1e-6], 1)) == 0.25
-    assert unchanged_share((x,), x + 1e-6) == 0
-    assert unchanged_share((x,), x[:, :2]) == 0
+    kept = lambda x, y: [*map(bool, unchanged_columns(x, y))]
+    assert kept(x, torch.cat([x[:, :1], x[:, 1:] + 1e-6], 1)) == [True, False, False, False]
     constant = torch.cat([torch.ones(8, 1), x[:, 1:]], 1)
-    assert unchanged_share((constant,), constant.clone()) == 0.75  # what is the same for all
-    assert unchanged_share((x[:7],), x[:7]) == 0  # of a few it may be by chance
+    assert kept(constant, constant.clone()) == [False, True, True, True]  # the same for all
+    assert unchanged_columns(x, x[:, :2]) is None
+    assert unchanged_columns(x[:7], x[:7]) is None  # of a few it may be by chance
+
+
+@given(
+    kept=st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=5),
+    between=st.integers(0, 5),
+)
+def test_of_layers_that_are_called_one_by_one_the_last_tells_what_none_has_changed(kept, between):
+    """Unless something is computed between two of them, of which it is not known what it does."""
+    looks = Comparisons(ScriptRun(), Recorder(lambda: None), lambda: None)
+    x, layers = torch.randn(8, 4), [Called("Layer", None) for _ in kept]
+    weight = torch.ones(4, requires_grad=True)
+    for k, (layer, columns) in enumerate(zip(layers, kept, strict=True)):
+        x = x.flip(1) if k == between else x
+        y = torch.where(torch.tensor(columns), x, x + weight)
+        looks.passed(layer, (x,), (y, y.sum()))
+        x = y
+    told = np.mean(np.all(kept, 0)) if between not in range(1, len(kept)) else 0
+    assert [layer.unchanged for layer in layers] == [0] * (len(kept) - 1) + [told]
 
 
 class Wrapped(Dataset):

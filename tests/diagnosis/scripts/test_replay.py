@@ -16,8 +16,10 @@ from sigmascope.diagnosis.scripts import replay
 from sigmascope.diagnosis.scripts.observer import Observer, Stopped
 from sigmascope.diagnosis.scripts.replay import program_of_step
 from sigmascope.diagnosis.scripts.running import program_of_run
+from sigmascope.models.layers import called
+from sigmascope.models.samples import mapped, tensors
 from sigmascope.models.state import is_compiled
-from tests.diagnosis.scripts.loops import CRITIC, HEALTHY, LOADER, LOSS, SETUP, STEP, code
+from tests.diagnosis.scripts.loops import AGAIN, CRITIC, HEALTHY, LOADER, LOSS, SETUP, STEP, code
 from tests.diagnosis.scripts.test_rules import run
 
 MASKS = """\
@@ -246,9 +248,90 @@ def test_a_loss_that_a_model_computes_itself_is_one_of_its_output():
     net = Language()
     found, losses, _ = trained(lambda: ([net], lambda x: net(*_ids(x))[1]))
     program = program_of_step(found.step)
-    out = program.model(*program.data[0]).detach()
+    out = program.model(program.data[0]).detach()
     assert out.shape == (24, 7, 11)
     assert float(program.loss(out, program.data[1])) == pytest.approx(losses[0], rel=1e-5)
+
+
+class Labelled(nn.Module):
+    """A model that is given its targets for the loss alone, or to be told them ahead."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.emb, self.out = kind, nn.Embedding(11, 16), nn.Linear(16, 11)
+
+    def forward(self, ids, targets):
+        if self.kind == "shifted":
+            targets, ids = targets[:, 1:], ids[:, :-1]
+        h = self.emb(ids)
+        if self.kind == "told":
+            h = h + self.emb(targets)
+        return F.cross_entropy(self.out(h).flatten(0, 1), targets.flatten())
+
+
+SENTENCES = f"""
+from tests.diagnosis.scripts.test_replay import Labelled
+model = Labelled("{{}}")
+ids = torch.randint(11, (256, 6))
+data = torch.utils.data.TensorDataset(ids, ids.flip(1))
+loader = torch.utils.data.DataLoader(data, batch_size=16)
+{AGAIN}
+"""
+
+
+@pytest.mark.parametrize("call", ["x, y", "ids=x, targets=y", "x, targets=y"])
+@pytest.mark.parametrize(("kind", "inputs"), [("alone", 1), ("shifted", 1), ("told", 2)])
+def test_what_goes_in_for_the_loss_alone_is_no_input(kind, inputs, call):
+    text = code((SETUP, SENTENCES.format(kind)), (LOSS, f"model({call})"))
+    seen = run(text, recorded=True)
+    program = program_of_run(seen)
+    given, wanted = program.data
+    parts = [*tensors(given)]
+    assert len(parts) == inputs
+    few = mapped(given, lambda t: t[:5])  # of fewer samples, too
+    assert len(called(program.model, few)) == 5
+    out = called(program.model, mapped(given, lambda t: t[:16])).detach()
+    assert float(program.loss(out, wanted[:16])) == pytest.approx(seen.loss.values[0], rel=1e-5)
+
+
+@pytest.mark.parametrize("by", ["another process", "numpy"])
+def test_a_batch_that_is_filled_out_of_hearing_is_a_batch(by):
+    """As that of a loader with workers is, which is brought into an empty tensor."""
+    filled = {
+        "another process": "torch.empty(0, dtype={0}.dtype).set_({0}.untyped_storage(), 0, "
+        "{0}.shape, {0}.stride())",
+        "numpy": "by_numpy({0})",
+    }[by]
+    made = """
+def by_numpy(t):
+    new = torch.empty(t.shape, dtype=t.dtype)
+    new.numpy()[:] = t.numpy()
+    return new
+"""
+    moved = f"        x, y = {filled.format('x')}, {filled.format('y')}\n"
+    seen = run(code((SETUP, made), (LOADER, LOADER + moved)), recorded=True)
+    assert program_of_run(seen).data[0].shape == (256, 8)
+    assert len(seen.classes) == seen.steps  # and its targets are looked at
+
+
+TOGGLED = "model.requires_grad_(False); model(x).sum(); model.requires_grad_(True)"
+
+
+def test_what_is_frozen_for_another_loss_is_not_frozen_for_this():
+    seen = run(code((LOADER, f"{LOADER}        {TOGGLED}\n")), recorded=True)
+    assert all(p.requires_grad for p in program_of_run(seen).model.parameters())
+    frozen = run(code((SETUP, "model[0].requires_grad_(False)")), recorded=True)
+    assert [p.requires_grad for p in program_of_run(frozen).model.parameters()] == [False] * 2 + [
+        True
+    ] * 2
+
+
+def test_of_phases_one_behind_another_the_first_is_looked_at_and_not_how_it_trains():
+    later = f"    if epoch == 2: opt = torch.optim.Adam(model[2:].parameters(), lr=0.01)\n{LOADER}"
+    seen = run(code((LOADER, later)), recorded=True, steps=None)
+    assert seen.successive
+    program = program_of_run(seen)
+    assert (program.loss, program.lr, program.optimizer) == (F.cross_entropy, None, None)
 
 
 def _ids(x):
