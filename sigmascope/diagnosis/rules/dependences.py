@@ -78,8 +78,9 @@ MIXED_SAMPLES = Kind(
 UNMIX = (
     "Look for a reshape, transpose, softmax, mean or product over the dimension of the batch "
     "(`x.view(...)` after `transpose`, `dim=0`), and for `batch_first`.",
-    "If samples lie along another dimension, say `batch_dim=` (`--batch-dim`). If they are nodes "
-    "of one graph, it is meant: then views that need them apart stay silent.",
+    "If these are no samples, but nodes of one graph or places of one sequence, it is meant: then "
+    "views that need them apart stay silent. If samples lie along another dimension, say "
+    "`batch_dim=` where a model is profiled (`--batch-dim`).",
 )
 
 

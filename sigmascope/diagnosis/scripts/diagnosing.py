@@ -179,6 +179,11 @@ class Attempt:
     values: tuple[float, ...] = ()
 
     @property
+    def once(self) -> bool:
+        """Whether it came farther, and there was no time for another seed."""
+        return math.isinf(self.avoided.low) and self.avoided.value > PROMISING
+
+    @property
     def helps(self) -> bool:
         """Whether that is no chance."""
         return self.avoided.low > 0
@@ -300,7 +305,9 @@ def diagnose_script(
         diffs = bench.checked(changes_of(run, findings))
         tell("done", 1, 1)
     unread = (f"network and task: {first.unread}",) if first.unread else ()
-    if run.steps < FEW:
+    if run.moved_by_hand and not run.steps:
+        late = ("habits of the loop, for weights are moved by hand, and by no optimizer of torch",)
+    elif run.steps < FEW:
         late = (f"habits of the loop, for it made {run.steps} steps",)
     else:
         again = ": another model like this one, trained from its start" * run.repeated
@@ -381,9 +388,12 @@ def _asked(
     Cures of what was found come first, then others.
 
     Where several optimizers have losses of their own, none of these tells how far they came, and
-    nothing is tried that no finding asks for; nor does that of a policy.
+    nothing is tried that no finding asks for; nor does that of a policy. Where no loss was read
+    nothing is tried.
     """
     run, seen = first.run.compared, set[str]()
+    if run.loss is None or not run.loss.values:
+        return
     asked = [(f.name, made()) for f in found for made in BY_NAME.get(f.name, ())]
     if not learned(run) and not learned(first.run, HALF):
         asked += [(f.name, made()) for f in found for made in FOR_NETWORK.get(f.name, ())]
@@ -627,6 +637,7 @@ def _judged(
     far = learned(run, HALF)  # in all of the run
     if far:  # what its network has, it overcomes
         found = [f if f.name in own else borne(f, of_network.get(f.name)) for f in found]
+        found = [f for f in found if f.name not in (NO_PROGRESS.name, STUCK_TRAINING.name)]
     without, part = ([*attempts.get(k.name, ())] for k in (STRONG_WEIGHT_DECAY, HARMFUL_DECAY))
     least = NEARLY * max(map(_gain_of, without), default=0.0)
     spared = any(a.helps and _gain_of(a) >= least for a in part)
@@ -706,7 +717,8 @@ def _proved(finding: Finding, made: Sequence[Attempt], kind: Kind | None) -> Fin
     """A finding as severe as what proves it."""
     if not made:
         return finding
-    best, proven = max(made, key=_gain_of), kind is not None and kind.proven
+    best = max(made, key=lambda a: (a.helps, _gain_of(a)))
+    proven = kind is not None and kind.proven
     if proven and not best.helps:
         return finding
     if best.helps:
@@ -716,6 +728,9 @@ def _proved(finding: Finding, made: Sequence[Attempt], kind: Kind | None) -> Fin
             severity = finding.severity
     else:
         words = f" With {best.says} the script comes no farther in as many steps."
+        if best.once:
+            words = f" With {best.says} the loss ends at {best.after[0]:.3g}, not "
+            words += f"{best.before[0]:.3g}; there was no time to tell that from chance."
         severity = "note" if kind is None or finding.severity == "note" else "warning"
     evidence = (*finding.evidence, _evidence(best))
     return replace(finding, severity=severity, says=finding.says + words, evidence=evidence)

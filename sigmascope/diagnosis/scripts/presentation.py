@@ -193,8 +193,10 @@ def _table(run: ScriptRun) -> Table:
 
 def verdict(attempt: Attempt) -> str:
     """What an attempt came to, in a word."""
+    if attempt.helps or attempt.once:
+        return "helps" if attempt.helps else "tried once"
     several = math.isfinite(attempt.avoided.low)
-    return "helps" if attempt.helps else "no more than chance" if several else "does not help"
+    return "no more than chance" if several else "does not help"
 
 
 @parts.register

@@ -226,7 +226,7 @@ def cut_off(run: ScriptRun) -> Iterator[Finding]:
                 ("Call it on the loss itself, not on a tensor built from its value.",),
             )
     main = run.main
-    if main is not None and main.steps >= FEW and not run.backwards:
+    if main is not None and main.steps >= FEW and not run.backwards and not main.given_by_hand:
         yield NO_BACKWARD.finding(
             _where(main.place),
             "error",
@@ -234,7 +234,7 @@ def cut_off(run: ScriptRun) -> Iterator[Finding]:
             f"{main.kind} has stepped {main.steps} times, and no backward pass was made.",
             ("Call `loss.backward()` before the step.",),
         )
-    if main is None and run.backwards >= FEW:
+    if main is None and run.backwards >= FEW and not run.moved_by_hand:
         loss = run.loss
         yield NO_STEP.finding(
             _where(loss.place if loss else None),
@@ -280,14 +280,16 @@ def left_out(run: ScriptRun) -> Iterator[Finding]:
             )
     main = run.main
     called = [m for m in run.modules if m.parameters and m.in_training + m.in_evaluation >= FEW]
-    if main is None or main.steps < FEW or not called:
-        return
+    if main is None or main.steps < FEW or not called or (main.given_by_hand and not run.backwards):
+        return  # of gradients that are derived otherwise it is not known where they belong
     free = [m for m in called if m.parameters > m.frozen]
     outside = [m for m in free if m.outside]
     idle = any(0 < 0.9 * o.looked <= o.empty + o.emptied for o in run.optimizers)
     whole = [m for m in outside if m.outside_numbers >= m.parameters - m.frozen]
     lost = (idle or run.shared) and any(m.outside_given for m in whole)
-    if whole and (len(whole) == len(free) or lost):
+    # modules may be called with other weights than their own, as by `functional_call`
+    unfed = main.vain >= FEW or main.empty + main.emptied >= MANY * main.looked
+    if whole and ((unfed and len(whole) == len(free)) or lost):
         twice = f" Several optimizers hold the same {run.shared} tensors." if run.shared else ""
         yield OTHER_PARAMETERS.finding(
             _where(main.made or main.place),

@@ -437,7 +437,69 @@ ASKED = """\
         model(X)
     model.train()
 """
+MOVED = {  # weights moved by hand, in place of an optimizer
+    "in place": """\
+        with torch.no_grad():
+            for p in model.parameters():
+                p -= 0.5 * p.grad
+                p.grad.zero_()
+""",
+    "by their data": """\
+        for p in model.parameters():
+            p.data = p.data - 0.5 * p.grad
+            p.grad = None
+""",
+    "made anew": """\
+        weights = [(w - 0.5 * w.grad).detach().requires_grad_() for w in weights]
+""",
+}
+FUNCTIONAL = """
+from torch.func import functional_call, grad, grad_and_value, stack_module_state, vmap
+own = {{n: p.detach().clone().requires_grad_() for n, p in model.named_parameters()}}
+lost = lambda weights, x, y: nn.functional.cross_entropy(functional_call(model, weights, (x,)), y)
+many = {{n: torch.stack([p.detach()] * 3).requires_grad_() for n, p in own.items()}}
+each = vmap(grad_and_value(lost), (0, None, None))
+opt = torch.optim.SGD({}.values(), lr=0.5)
+"""
+DERIVED = f"""\
+        for p, g in zip(many.values(), each(many, x, y)[0].values()):
+            p.grad = g
+{STEP}"""
+FLOW = f"""
+class Coupling(nn.Module):
+    def __init__(self, first):
+        super().__init__()
+        self.first, self.net = first, nn.Linear(4, 4)
+    def forward(self, x):
+        a, b = x.chunk(2, 1) if self.first else x.chunk(2, 1)[::-1]
+        b = b + self.net(a).tanh()
+        return torch.cat([a, b] if self.first else [b, a], 1), b.sum(1)
+layers = nn.ModuleList(Coupling({{}}) for k in range(4))
+def flow(x):
+    for layer in layers:
+        x, _ = layer(x)
+    return x
+{AGAIN.replace("model", "layers")}
+"""
 HEALTHY = {
+    **{
+        f"weights moved by hand, {how}": ((ZERO + BACK + STEP, BACK + text),)
+        for how, text in MOVED.items() if how != "made anew"
+    },
+    "weights moved by hand, made anew": (
+        (SETUP, "weights = [0.1 * torch.randn(8, 2)]; weights[0].requires_grad_()"),
+        ("model(x), y)", "x @ weights[0], y)"), (ZERO + BACK + STEP, BACK + MOVED["made anew"]),
+    ),
+    "gradients of many by `vmap`": (
+        (SETUP, FUNCTIONAL.format("many")),
+        (f"        loss = {LOSS}\n{ZERO}{BACK}{STEP}", DERIVED),
+    ),
+    "a model with other weights than its own": (
+        (SETUP, FUNCTIONAL.format("own")), (LOSS, "lost(own, x, y)"),
+    ),
+    "layers of a flow, called one by one": (
+        (SETUP, FLOW.format("k % 2")), (LOSS, "nn.functional.mse_loss(flow(x), x.flip(1))"),
+    ),
     "one factor of two that is zero": (
         (SETUP, FACTORS.format("(high,)")), (LOSS, ADAPTED),
     ),

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -11,11 +12,12 @@ from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate
 from sigmascope.diagnosis.rules.dependences import RANDOM_EVALUATION
 from sigmascope.diagnosis.rules.representations import DEAD_UNITS, LOST_INPUTS
-from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW
+from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, STUCK_TRAINING
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
 from sigmascope.diagnosis.scripts import Attempt, diagnose_script, diagnosing
 from sigmascope.diagnosis.scripts.diagnosing import _asked, _Bench, _fault, _judged, _paired
 from sigmascope.diagnosis.scripts.observer import Observer
+from sigmascope.diagnosis.scripts.presentation import verdict
 from sigmascope.diagnosis.scripts.rules import SORTED_CLASSES
 from sigmascope.diagnosis.scripts.running import Job, Outcome, Runner, Script, run_here
 from sigmascope.diagnosis.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
@@ -131,6 +133,14 @@ def test_one_seed_proves_nothing_and_gains_that_differ_are_no_cure():
     assert _paired([0.5, 0.5]).low == pytest.approx(0.5)
     assert _paired([0.5, 0.5, 0.5]).low == pytest.approx(0.5)
     assert _paired([0.5, -0.4, 0.6]).low < 0 < _paired([0.5, 0.45, 0.6]).low
+
+
+def test_what_there_was_no_time_to_try_again_is_told_as_that():
+    (told,) = _judged([SLOW], {LOW: [UNTOLD]}, ScriptRun(steps=40, **STAYED))
+    assert "0.001, not 0.8" in told.says
+    assert "time" in told.says
+    assert verdict(UNTOLD) == "tried once"
+    assert verdict(replace(UNTOLD, avoided=_paired([0.01]))) == "does not help"
 
 
 def test_less_than_half_as_far_is_told_from_nearly_as_far():
@@ -351,6 +361,8 @@ HELD = FROZEN_LAYER.finding("0.weight", "warning", (), "")
 SLOW = RATE_TOO_LOW.finding("(training)", "error", (), "")
 FREED = {FROZEN_LAYER.name: [tried("unfrozen", 0.2, before=0.3, after=0.1, first=1.0)]}
 FASTER = [{LOW: [tried("rate x 100", 0.6, before=b, after=0.01, first=1.0)]} for b in (0.3, 0.8)]
+STUCK = STUCK_TRAINING.finding("(training)", "warning", (), "")
+UNTOLD = Attempt("rate x 1e3", "", (0.8,), (0.001,), 1.0, _paired([0.8]))
 FELL, STAYED = ({"losses": {None: LossSeen(None, [1.0] * 8 + [last] * 32)}} for last in (0.3, 0.8))
 ASKED, ONCE = ({"modules": [Called("Net", None, repeated=r)]} for r in (True, False))
 JUDGED = (
@@ -370,6 +382,12 @@ JUDGED = (
     ([SLOW], FASTER[0], FELL, [(LOW, "warning")]),
     ([SLOW], FASTER[1], FELL, [(LOW, "warning")]),
     ([SLOW], FASTER[1], STAYED, [(LOW, "error")]),
+    # that copies of it learned nothing in fewer steps is no word on a script that learns
+    ([STUCK], {}, FELL, []),
+    ([STUCK], {}, STAYED, [(STUCK.name, "warning")]),
+    # what was tried once proves less than what was proved, however far it came
+    ([SLOW], {LOW: [UNTOLD, FASTER[1][LOW][0]]}, STAYED, [(LOW, "error")]),
+    ([SLOW], {LOW: [UNTOLD]}, STAYED, [(LOW, "note")]),
 )
 
 

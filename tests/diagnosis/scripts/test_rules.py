@@ -16,6 +16,7 @@ from tests.diagnosis.scripts.loops import (
     BROKEN,
     DECODED,
     FAULTY,
+    FLOW,
     FROZEN,
     HEAD,
     HEALTHY,
@@ -158,6 +159,12 @@ MORE = (  # what another rule tells by the same name
     # behind an encoder that is called place by place, too
     ("copied-targets", (SETUP, WORDS), ("loss = " + LOSS, ENCODED + DECODED.format("ids"))),
     ("reversed-class-weights", RARE, (LOSS, BINARY.format(0.3))),
+    # of layers that are called one by one none turns to the other half
+    (
+        "unchanged-inputs",
+        (SETUP, FLOW.format("True")),
+        (LOSS, "nn.functional.mse_loss(flow(x), x.flip(1))"),
+    ),
 )
 
 
