@@ -41,6 +41,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from sigmascope.core.guard import PACKAGE, Closing
 from sigmascope.diagnosis.scripts.comparisons import (
@@ -254,6 +255,7 @@ class Observer(Closing):
         self._recorder, self._copies = Recorder(self._place), recorded
         self._comparisons = Comparisons(self.run, self._recorder, self._place)
         self._names: dict[int, tuple[str, int]] = {}  # of parameters, and their numbers
+        self._spent = weakref.WeakSet[Any]()  # iterators of loaders that are at their end
         self._reached = set[int]()  # parameters that lead to a loss, by identity
         self._without: dict[int, bool] = {}  # parameters that were looked at: still no gradient?
         self._zeros: dict[int, bool] = {}  # or one of zeros, each time?
@@ -400,6 +402,7 @@ class Observer(Closing):
         yield nn.Module, "load_state_dict", self._loaded
         yield nn.Module, "eval", self._evaluated
         yield torch.utils.data.DataLoader, "__iter__", self._iterated
+        yield _BaseDataLoaderIter, "__next__", self._next
         kinds = vars(torch.optim.lr_scheduler).values()
         for kind in kinds:  # several have a `step` of their own
             if isinstance(kind, type) and issubclass(kind, LRScheduler) and "step" in vars(kind):
@@ -457,7 +460,7 @@ class Observer(Closing):
             self._recorder.fed(module, args)
         if self._depth > 1:
             return None
-        self._recorder.within = True
+        self._recorder.within, self._recorder.drops = True, False
         if not torch.is_grad_enabled():
             self._heard = self._recorder.pause()  # there are fast paths that it would turn off
             self._asked_again(module, args)
@@ -532,6 +535,8 @@ class Observer(Closing):
             each.forward_since = True
         seen = self._roots.get(module)
         outputs = [t for t in tensors(out) if t.requires_grad]
+        if seen is not None:
+            seen.minds_mode = seen.minds_mode or self._recorder.drops
         if seen is not None and outputs:
             seen.shapes = _shapes(tensors((args, named))), _shapes(outputs)
             if self.run.steps in COUNTED:
@@ -764,7 +769,7 @@ class Observer(Closing):
     def _moves(self, loss: Tensor) -> None:
         """Whether weights are others than at the pass before, though no optimizer has stepped."""
         leaves = [node.variable for node in nodes_of(loss) if hasattr(node, "variable")]
-        sizes = {id(p): (weakref.ref(p), float(p.detach().double().norm())) for p in leaves}
+        sizes = {id(p): (weakref.ref(p), _size(p)) for p in leaves}
         before, self._sizes = self._sizes, sizes
         same = [
             (was, sizes[k][1]) for k, (p, was) in before.items() if p() is not None and k in sizes
@@ -1233,6 +1238,17 @@ class Observer(Closing):
                 self.run.rewritten = max(self.run.rewritten, *changes)
         return own(*args, **named)
 
+    def _next(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
+        try:
+            found = own(*args, **named)
+        except StopIteration:
+            if args[0] in self._spent:
+                self.run.spent[self._place()] += 1
+            self._spent.add(args[0])
+            raise
+        self._spent.discard(args[0])  # workers that go on begin it anew
+        return found
+
     def _scheduled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         kind, where = type(args[0]).__name__, self._place()
         if where is not None:  # the first one is made by its own `__init__`
@@ -1306,6 +1322,11 @@ def _shapes(of: Iterable[Tensor]) -> tuple[tuple[int, ...], ...]:
 def _any(grad: Tensor) -> bool:
     dense = grad.coalesce().values() if grad.is_sparse else grad
     return bool(torch.count_nonzero(dense.detach()))
+
+
+def _size(p: Tensor) -> float:
+    """By which a tensor is known to have changed, whoever wrote to it."""
+    return float(p.detach().double().norm())
 
 
 def _marked(grad: Tensor | None) -> _Mark | None:

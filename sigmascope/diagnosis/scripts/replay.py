@@ -107,6 +107,7 @@ LAID_OUT = (  # operations that lay numbers out otherwise
     "Select",
     "Slice",
 )
+JOINED = ("Stack", "Cat")  # operations that put several tensors together
 ELEMENTWISE = ("sub", "add", "mul", "div", "pow", "subtract", "multiply", "divide", "true_divide")
 
 
@@ -384,6 +385,7 @@ class Recorder(TorchFunctionMode):
         again: How often, from one backward pass to the next, a draw had the numbers of the one
             before, and how often there was one, by function, place and shape.
         scored: Whether the probability of anything was asked for, of a distribution that learns.
+        drops: Whether a function drops numbers within a module, where that is in training mode.
         within: Whether a module with parameters is running, of which nothing else is heard.
         ahead: Modules, by identity, of whose output without gradients and of data a sum is made, as
             targets are that look ahead.
@@ -400,6 +402,7 @@ class Recorder(TorchFunctionMode):
         # made of logarithms of probabilities, by identity, with these
         self._scores = dict[int, tuple[Tensor, Tensor]]()
         self.looking, self.within, self.scored = True, False, False
+        self.drops = False
         self.bootstraps = dict[int, Any]()
         self.ahead, self.draws = set[int](), Counter[Any]()
         self._whole: list[tuple[Any, Any, Tensor]] = []  # numbers drawn in this pass: how, where
@@ -426,6 +429,9 @@ class Recorder(TorchFunctionMode):
         own = sys._getframe(1).f_code.co_filename in OWN and _name(func) not in LOSSES
         if self._ended or own:
             return found
+        if self.within and "dropout" in _name(func):
+            rate = (kwargs or {}).get("p", args[1] if len(args) > 1 else 0.5)
+            self.drops = self.drops or rate > 0
         if _name(func) in OF_NOTHING and isinstance(found, Tensor):
             self._made.append(weakref.ref(found))
         if _name(func) in SOURCES and isinstance(found, Tensor) and found.numel() >= ENOUGH:
@@ -963,11 +969,18 @@ def made_by(out: Tensor) -> str:
     """The operation that made a tensor, behind those that only lay it out otherwise.
 
     Args:
-        out: With a graph or without.
+        out: With a graph or without. Of several tensors put together, as of the places of a
+            sequence, it is told if the same operation made all of them.
     """
-    node = out.grad_fn
+    return _maker(out.grad_fn)
+
+
+def _maker(node: Any) -> str:
     while node is not None and node.name().startswith(LAID_OUT) and node.next_functions:
         node = node.next_functions[0][0]
+    if node is not None and node.name().startswith(JOINED):
+        makers = {_maker(each) for each, _ in node.next_functions}
+        return makers.pop() if len(makers) == 1 else node.name()
     return "" if node is None else node.name()
 
 

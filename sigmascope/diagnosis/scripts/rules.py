@@ -939,6 +939,28 @@ def repeated_batch(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+SPENT_LOADER = Kind(
+    "spent-loader",
+    "an iterator of a loader that is at its end is gone through again, and has no batch left",
+    SOURCE,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", SPENT_LOADER)
+def spent_loader(run: ScriptRun) -> Iterator[Finding]:
+    """`batches = iter(loader)` in front of the epochs."""
+    for place, times in run.spent.items():
+        yield SPENT_LOADER.finding(
+            _where(place),
+            "warning",
+            _share(times, times + 1),
+            f"What is gone through at {_where(place)} came to its end, and was asked for more "
+            f"{times} times behind that: there is no batch in it any more, and no step is made.",
+            ("Go through the loader itself in each epoch, or begin it anew: `iter(loader)`.",),
+        )
+
+
 REPEATED_DRAWS = Kind(
     "repeated-draws",
     "random numbers that are drawn outside of modules are the same in each step, for their source "
@@ -1917,6 +1939,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     longer_than_trained,
     unchanged_inputs,
     repeated_batch,
+    spent_loader,
     repeated_draws,
     divided_twice,
     stale_target,

@@ -362,6 +362,7 @@ class ScriptRun:
             were clipped or stepped by: what, and place.
         identical: How often two tensors that a loss is to bring together were the same, by name
             and place.
+        spent: How often an iterator of a loader that was at its end was asked for more, by place.
         shared: Parameters that several optimizers hold.
         narrow: By the place of a cross-entropy of products of vectors of length one: how many
             scores a row has, and how large they can be.
@@ -436,6 +437,7 @@ class ScriptRun:
     scaled: Counter[Any] = field(default_factory=Counter)
     turned: dict[Any, tuple[int, int]] = field(default_factory=dict)
     identical: Counter[Any] = field(default_factory=Counter)
+    spent: Counter[Any] = field(default_factory=Counter)
     shared: int = 0
     narrow: dict[Any, tuple[int, float]] = field(default_factory=dict)
     selves: Counter[Any] = field(default_factory=Counter)

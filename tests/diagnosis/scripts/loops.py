@@ -295,6 +295,9 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     "left-out-parameters": (("model.parameters()", "model[2].parameters()"),),
     "no-gradients-arrive": (("model(x)", "model(x).detach().requires_grad_()"),),
     "evaluation-mode": (("nn.ReLU()", "nn.BatchNorm1d(16), nn.ReLU()"), (SETUP, "model.eval()")),
+    "spent-loader": (
+        (SETUP, "batches = iter(loader)"), (LOADER, "    for x, y in batches:\n"),
+    ),
     "repeated-batch": (
         (LOADER, "    for _ in range(16):\n        x, y = next(iter(loader))\n"),
         ("shuffle=True", "shuffle=False"),
@@ -437,6 +440,17 @@ ASKED = """\
         model(X)
     model.train()
 """
+DROPPED = f"""
+class Dropping(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+    def forward(self, x):
+        return nn.functional.dropout(self.net(x), 0.2, self.training)
+model = Dropping(model)
+{{}}
+{AGAIN}
+"""
 MOVED = {  # weights moved by hand, in place of an optimizer
     "in place": """\
         with torch.no_grad():
@@ -496,6 +510,16 @@ HEALTHY = {
     ),
     "a model with other weights than its own": (
         (SETUP, FUNCTIONAL.format("own")), (LOSS, "lost(own, x, y)"),
+    ),
+    "a loader that is begun anew at its end": (
+        (SETUP, "batches = iter(loader)"),
+        (LOADER, "    for _ in range(16):\n        try:\n            x, y = next(batches)\n"
+         "        except StopIteration:\n            batches = iter(loader)\n"
+         "            x, y = next(batches)\n"),
+    ),
+    "dropout by a function, in training mode": ((SETUP, DROPPED.format("")),),
+    "no dropout by a function, in evaluation mode": (
+        (SETUP, DROPPED.format("model.eval()").replace("0.2", "0.0")),
     ),
     "layers of a flow, called one by one": (
         (SETUP, FLOW.format("k % 2")), (LOSS, "nn.functional.mse_loss(flow(x), x.flip(1))"),

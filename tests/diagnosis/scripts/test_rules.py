@@ -15,6 +15,7 @@ from tests.diagnosis.scripts.loops import (
     BACK,
     BROKEN,
     DECODED,
+    DROPPED,
     FAULTY,
     FLOW,
     FROZEN,
@@ -159,6 +160,18 @@ MORE = (  # what another rule tells by the same name
     # behind an encoder that is called place by place, too
     ("copied-targets", (SETUP, WORDS), ("loss = " + LOSS, ENCODED + DECODED.format("ids"))),
     ("reversed-class-weights", RARE, (LOSS, BINARY.format(0.3))),
+    ("evaluation-mode", (SETUP, DROPPED.format("model.eval()"))),
+    # of the places of a sequence, which are put together
+    (
+        "softmax-twice",
+        (
+            LOSS,
+            LOSS.replace(
+                "model(x), y",
+                "torch.stack([model(x).softmax(1)] * 3, 1).flatten(0, 1), y.repeat_interleave(3)",
+            ),
+        ),
+    ),
     # of layers that are called one by one none turns to the other half
     (
         "unchanged-inputs",
