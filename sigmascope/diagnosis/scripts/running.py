@@ -444,7 +444,9 @@ def program_of_run(run: ScriptRun) -> Program:
         Refusal: If what led from the batch to the loss was not heard as a whole.
     """
     if len(run.optimizers) > 1 and not run.successive:
-        raise Refusal("several optimizers train by losses of their own, beside or against another")
+        raise Refusal(
+            "several optimizers train by losses of their own, beside, behind or against one another"
+        )
     if run.step is None:
         why = f": {run.unheard}" if run.unheard else ""
         raise Refusal(f"what leads to the loss was not heard as a whole{why}")
