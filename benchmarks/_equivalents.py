@@ -7,6 +7,17 @@ from typing import Any
 # file under sigmascope/, its line, what is there after the change -> why
 SAME: dict[tuple[str, str, str], str] = {
     (
+        "linalg/lyapunov.py",
+        "influence = -(count - 1) * (left_out - left_out.mean())  "
+        "# of each stretch on the quotient",
+        "(count - 1)",
+    ): "only squares and products of two of them are used",
+    (
+        "watching/probes/attention.py",
+        "later = torch.arange(k.shape[-2], device=q.device) > at[:, None]",
+        "2",
+    ): "keys have four dimensions there",
+    (
         "theory/daneshmand2020/chains.py",
         "return Estimate.rounded(share * chain.width**1.5, ulps=2) * _regular(chain, -0.5)",
         "3",

@@ -5,7 +5,7 @@ import pytest
 from sigmascope.core import records
 from sigmascope.core.records import Estimate, Finding, Kind, Profile
 from sigmascope.diagnosis import judge, rules
-from sigmascope.diagnosis.engine import grouped, unproven
+from sigmascope.diagnosis.engine import borne, grouped, unproven
 from sigmascope.diagnosis.rules import KINDS, RULES
 from tests.diagnosis.readings import BELOW, diagnosed, reading
 
@@ -116,6 +116,13 @@ def test_users_kinds_take_their_place():
         ("noisy-sensor", ""),
         ("unscaled-inputs", "noisy-sensor"),
     ]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, None], ids=lambda kind: kind.name if kind else "a user's")
+def test_what_a_program_that_learns_is_told_is_no_error(kind):
+    told = [borne(made("a", severity), kind).severity for severity in ("error", "warning", "note")]
+    stands = kind is not None and (kind.proven or kind.even_if_it_learns)
+    assert told == (["warning", "warning", "note"] if stands else ["note"] * 3)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -202,7 +202,7 @@ SEEING = {
 
 def measured(make, batch=None, name=""):
     torch.manual_seed(0)
-    model, x = make(), torch.randint(WORDS, (ROWS, PLACES))
+    model, x = make(), torch.randint(WORDS, (5, 8))
     subject = Subject(model, x if batch is None else batch(x))
     return later_inputs(subject.scene, subject.output, name=name)
 
@@ -226,7 +226,7 @@ def test_models_that_see_what_is_later_do(kind, dtype):
 
 def test_the_change_is_that_of_two_runs():
     torch.manual_seed(0)
-    model, x = Attends(False), torch.randint(WORDS, (ROWS, PLACES))
+    model, x = Attends(False), torch.randint(WORDS, (5, 8))
     other = torch.cat([x[:, : PLACES // 2], x[:, PLACES // 2 :].roll(1, 0)], 1)
     with torch.no_grad():
         a, b = (model(t)[:, : PLACES // 2].double() for t in (x, other))
@@ -253,6 +253,15 @@ def test_one_sample_and_one_place_tell_nothing():
     for x in (torch.randint(WORDS, (1, PLACES)), torch.randint(WORDS, (ROWS, 1))):
         subject = Subject(model, x)
         assert later_inputs(subject.scene, subject.output) is None
+
+
+@pytest.mark.parametrize("factor", [0.0, math.inf, math.nan])
+def test_outputs_that_are_all_the_same_or_no_numbers_tell_nothing(factor):
+    torch.manual_seed(0)
+    subject = Subject(
+        Net(lambda m, x: factor * m.a(x), a=nn.Embedding(WORDS, 3)), torch.randint(WORDS, (5, 8))
+    )
+    assert later_inputs(subject.scene, subject.output) is None
 
 
 # ------------------------------------------------------------------------------

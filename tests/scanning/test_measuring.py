@@ -399,6 +399,8 @@ def test_a_scan_with_a_grid_reads_kernels_as_operators_too():
         ("conv.weight", "kernel"), ("conv.weight", "operator"), ("fc.weight", "matrix"),
     }  # fmt: skip
     assert {r.form for r in scan(weights).readings} == {"kernel", "matrix"}
+    wanted = scan(weights, grid=6, quantities=["spectral norm"]).readings
+    assert {r.quantity for r in wanted} == {"spectral norm"}
     with pytest.raises(Refusal, match="0 to 4096 points"):
         scan(weights, grid=-1)
 

@@ -149,3 +149,12 @@ def test_how_far_one_is_counts_in_robust_standard_deviations():
         abs(v - u) for v, u in zip(noise, (_near(noise, i) for i in range(len(noise))), strict=True)
     )
     assert found.far == pytest.approx(0.6745 * distance / median(apart), rel=1e-4)
+
+
+@pytest.mark.parametrize("at", [0, 5, 6, 12, 18, 19])
+def test_at_the_ends_of_a_row_as_many_neighbours_are_asked_as_within(at):
+    """Eight: those on one side make up for the others, so that two that stray do not count."""
+    straight = [0.5 * k for k in range(20)]
+    near = sorted((k for k in range(20) if k != at), key=lambda k: abs(k - at))[:2]
+    bent = [v + 9.0 * (k in near) for k, v in enumerate(straight)]
+    assert _near(bent, at) == pytest.approx(straight[at], abs=2.0)

@@ -4,9 +4,10 @@ import pytest
 import scipy
 import torch
 from hypothesis import given, strategies as st
+from scipy.stats import binomtest
 from zoo import fresh
 
-from sigmascope.linalg.random_matrix import power_law
+from sigmascope.linalg.random_matrix import SAMPLES, power_law
 
 
 def pareto(exponent, n, seed):
@@ -29,6 +30,14 @@ def test_p_values_of_true_power_laws_are_spread_evenly():
     p = sorted(power_law(pareto(2.5, 200, s), generator=fresh(1000 + s)).p.value for s in range(60))
     apart = max(max((i + 1) / 60 - x, x - i / 60) for i, x in enumerate(p))
     assert apart < 1.63 / math.sqrt(60) + 0.02  # Kolmogorov's at 1 %, and a step of the samples
+
+
+def test_intervals_of_p_are_those_of_clopper_and_pearson():
+    for seed in range(4):
+        p = power_law(pareto(2.5, 200, seed), generator=fresh(seed)).p
+        exact = binomtest(round(p.value * SAMPLES), SAMPLES)
+        low, high = exact.proportion_ci(1 - p.risk, method="exact")
+        assert (p.low, p.high) == pytest.approx((low, high), rel=1e-9)
 
 
 def marchenko_pastur(n, seed):

@@ -10,12 +10,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import sources, survey
+from sigmascope.models import Subject
 from sigmascope.survey.task import constant_loss
 from sigmascope.survey.views.task import (
     FEWEST,
     RIDGE,
     agreement,
     chance_agreement,
+    compared_inputs,
     neighbours,
     permuted,
     target_alignment,
@@ -329,3 +331,20 @@ def test_what_neighbours_alone_tell_is_their_agreement_beyond_chance_in_its_spre
     beyond = float((orders[0] - orders[1:].mean()) / orders[1:].std())
     assert beyond > 3
     assert target_signal(x, y) == pytest.approx(beyond, rel=0.03)
+
+
+@pytest.mark.parametrize(("kinds", "columns"), [(2, 2), (5, 5), (64, 64), (65, 1)])
+def test_a_class_beside_a_picture_is_one_column_for_each_kind(kinds, columns):
+    """As a diffusion model reads one; of very many kinds the number stays what it is."""
+    torch.manual_seed(0)
+    x, of = torch.randn(130, 6), torch.arange(130) % kinds
+    embedded = lambda m, c: m.b(c).reshape(len(c), -1, 3).sum(1)
+    model = Net(lambda m, x, c: m.a(x) + embedded(m, c), a=nn.Linear(6, 3), b=nn.Embedding(65, 3))
+    found = dict(compared_inputs(Subject(model, (x, of))))
+    first, other = found.values()
+    assert torch.equal(first, x)
+    assert other.shape == (130, columns)
+    if columns > 1:
+        assert torch.equal(other.argmax(1), of)
+    rows = compared_inputs(Subject(model, (x, torch.stack([of] * 2, 1))))
+    assert (rows == []) is (kinds > 2)  # but of a mask
