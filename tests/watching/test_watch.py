@@ -352,3 +352,21 @@ def test_healthy_training_of_every_make_rings_no_alarm(name, loss_is_told):
             optimizer.step()
             found += watching.step(loss if loss_is_told else None)
     assert [f for f in found if f.severity != "note"] == []
+
+
+@pytest.mark.parametrize(("place", "rings"), [(0, True), (1, False), (3, False)])
+def test_weights_that_decay_are_matrices_and_neither_slopes_nor_gains(place, rings):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.PReLU(), nn.Linear(16, 8), nn.LayerNorm(8))
+    optimizer, found = torch.optim.SGD(model.parameters(), lr=0.0), []
+    with at_leisure(model, optimizer) as watching:
+        for _ in range(25):
+            loss = model(torch.randn(32, 8)).square().mean()
+            loss.backward()
+            optimizer.step()
+            with torch.no_grad():
+                for p in model[place].parameters():
+                    p.mul_(0.8)
+            found += watching.step(loss)
+    told = [f.site for f in found if f.name == "decaying-weights"]
+    assert told == [str(place)] * rings

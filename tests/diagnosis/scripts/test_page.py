@@ -42,7 +42,7 @@ def made(folder, name="train.py", kind="Net", **changed):
         "SGD", None, 2, at[4], None, at[3], 4, rates=[0.1] * 4, options={"momentum": 0.9}
     )
     run = ScriptRun(
-        4, 4, 1.5, [1.0, 0.004, 0.004], stopped=True,
+        steps=4, backwards=4, seconds=1.5, step_seconds=[1.0, 0.004, 0.004], stopped=True,
         modules=[Called(kind, at[2], 18, in_training=4, shapes=(((16, 8),), ((16, 2),)))],
         optimizers=[optimizer], losses={at[3]: losses}, loaders={1: LoaderSeen(at[1], 8, "Random")},
         comparisons=Counter({("cross_entropy", "Addmm", ((16, 2), (16,)), at[2]): 4}),
