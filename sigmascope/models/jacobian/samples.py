@@ -214,7 +214,7 @@ def mixing(scene: Scene, whole: Whole) -> str:
         whole: From `leaking`.
 
     Cost: half a forward pass, one and a half of two samples; four more if that leaves doubts, and
-    two of models that ask for numbers.
+    two of models that ask for numbers in which samples may have a part (`NumbersAsked`).
     """
     before = whole.rows
     if scene.count < 2 or before is None:
