@@ -1,6 +1,6 @@
 "use strict";
 // Words and numbers as a reader sees them, and the only way in which scripts make elements. Names
-// in the page's data have nothing in them that acts on a screen: pages/html.py writes that out.
+// in the page's data have nothing in them that acts on a screen: report/pages.py writes that out.
 
 function shortened(text, width) {
   const letters = Array.from(text);
