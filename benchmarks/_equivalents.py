@@ -7,6 +7,11 @@ from typing import Any
 # file under sigmascope/, its line, what is there after the change -> why
 SAME: dict[tuple[str, str, str], str] = {
     (
+        "report/pages.py",
+        "if count <= points:",
+        "(count < points)",
+    ): "an even choice of as many as there are takes each of them",
+    (
         "linalg/lyapunov.py",
         "influence = -(count - 1) * (left_out - left_out.mean())  "
         "# of each stretch on the quotient",

@@ -691,7 +691,8 @@ class Observer(Closing):
                             self.run.two_sided[key] += bool(held & one) and bool(held & other)
             self._record(first, where)
             if not self.run.steps and self.run.backwards <= KEPT:
-                self._moves(first)
+                with suppress(Exception):  # nothing that is watched may stop training
+                    self._moves(first)
         self._break("loss", () if first is None else (first.detach(),))
         with suppress(Exception):  # nothing that is watched may stop training
             self._comparisons.forget()
@@ -769,7 +770,8 @@ class Observer(Closing):
     def _moves(self, loss: Tensor) -> None:
         """Whether weights are others than at the pass before, though no optimizer has stepped."""
         leaves = [node.variable for node in nodes_of(loss) if hasattr(node, "variable")]
-        sizes = {id(p): (weakref.ref(p), _size(p)) for p in leaves}
+        size = lambda p: float(p.detach().abs().double().norm())  # of complex numbers too
+        sizes = {id(p): (weakref.ref(p), size(p)) for p in leaves}  # told whoever writes to it
         before, self._sizes = self._sizes, sizes
         same = [
             (was, sizes[k][1]) for k, (p, was) in before.items() if p() is not None and k in sizes
@@ -1322,11 +1324,6 @@ def _shapes(of: Iterable[Tensor]) -> tuple[tuple[int, ...], ...]:
 def _any(grad: Tensor) -> bool:
     dense = grad.coalesce().values() if grad.is_sparse else grad
     return bool(torch.count_nonzero(dense.detach()))
-
-
-def _size(p: Tensor) -> float:
-    """By which a tensor is known to have changed, whoever wrote to it."""
-    return float(p.detach().double().norm())
 
 
 def _marked(grad: Tensor | None) -> _Mark | None:

@@ -29,8 +29,9 @@ from sigmascope.survey.task.loss_recognition import (
 )
 
 SURELY = 32  # numbers of which all lie between 0 and 1, and not by chance
-LARGEST = 10**6  # numbers of the output, beyond which the best outputs are not searched for, and
-# samples that have about as many stand for all where it is asked what a loss is
+# numbers of the output, beyond which the best outputs are not searched for, and samples that have
+# about as many stand for all where it is asked what a loss is
+LARGEST = 10**6
 DRAWS = (1.0, 10.0, 1e2, 1e4)  # sizes of what the last weight may write
 GROWS = 10.0  # times, from the third of these to the last: then there is no end
 FAR = (1.0, 10.0, 1e2, 1e3, 1e4)  # times the size of an output

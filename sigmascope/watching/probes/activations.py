@@ -190,13 +190,13 @@ def _share(sums: Tensor) -> float:
 
 def _dead(sums: Tensor) -> float | None:
     """Share of units, from where they are alive and the number of rows; None of a single row."""
-    *alive, count = sums.tolist()
-    return alive.count(0.0) / len(alive) if count > 1.5 else None
+    alive, count = sums[:-1], float(sums[-1])
+    return float((alive == 0).double().mean()) if count > 1.5 else None
 
 
 def _variation(sums: Tensor) -> float | None:
     """Of rows, from their sum, their squared norm and their number; None of a single one."""
-    *_, size, count = sums.tolist()
+    size, count = sums[-2:].tolist()
     if count < 1.5:
         return None
     if not size > 0:

@@ -286,3 +286,16 @@ def test_models_that_are_asked_now_and_then_are_heard_and_those_of_each_step_by_
     )
     seen, _ = watched(f"{text}\nfit(made(), 1)", Observer(own=lambda file: file == "<loop>"))
     assert (seen.steps, len(seen.rounds)) == (640, heard)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.float32, torch.float64, torch.complex64])
+def test_weights_of_every_kind_of_numbers_are_seen_to_move(kind):
+    """Without a warning of ours: where nobody steps, their sizes are read."""
+    w = torch.ones(3, 2, dtype=kind, requires_grad=True)
+    with Observer() as watching:
+        for _ in range(4):
+            (torch.ones(4, 3, dtype=kind) @ w).abs().mean().backward()
+            with torch.no_grad():
+                w.sub_(0.1 * w.grad)
+            w.grad = None
+    assert watching.run.moved_by_hand == 3
