@@ -2,6 +2,7 @@
 
 import contextlib
 import warnings
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -474,3 +475,10 @@ def test_several_of_a_kind_that_train_are_averages_of_none():
     )
     seen = run(code(*changes), recorded=True, steps=None)
     assert seen.averages == {}
+
+
+@pytest.mark.parametrize("times", [1, 2, 9])
+def test_of_the_passes_through_an_iterator_all_but_the_first_are_empty(times):
+    (found,) = found_in(ScriptRun(spent=Counter({Line("a.py", 3): times})))
+    assert found.name == "spent-loader"
+    assert [r.estimate.value for r in found.evidence] == [times / (times + 1)]

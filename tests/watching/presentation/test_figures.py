@@ -76,7 +76,10 @@ def test_layers_are_named_where_they_are_few(tmp_path, sites, named):
             file.add(step=step, readings=[reading(f"fc{i}", 1.0) for i in range(sites)])
         (ax,) = file.plot().axes
     assert len(ax.lines) == sites
-    assert (ax.get_legend() is not None) is named
+    legend = ax.get_legend()
+    assert (legend is not None) is named
+    if legend is not None:
+        assert [text.get_text() for text in legend.get_texts()] == [f"fc{i}" for i in range(sites)]
     assert len({str(drawn.get_color()) for drawn in ax.lines}) == sites
 
 
