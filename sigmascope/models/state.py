@@ -592,7 +592,7 @@ def _restore_class(kind: type, content: Mapping[str, Any]) -> None:
 def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
     """Leave everything that something reaches as it was, also after an error or Ctrl-C.
 
-    Unlike `freeze.still` it changes no mode meanwhile, and no setting of the process is put back.
+    Unlike `still` it changes no mode meanwhile, and no setting of the process is put back.
 
     Args:
         thing: A module, any object that may keep numbers (a loss, say), or what was found from one.
