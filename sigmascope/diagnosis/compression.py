@@ -394,7 +394,8 @@ def compression(
     if not layers:
         raise Refusal(
             "There must be a linear layer or convolution that is called once, and whose weight is "
-            "its own, got none. Take the network apart by hand."
+            "its own, got none. Write parametrizations into the weights first "
+            "(`torch.nn.utils.parametrize.remove_parametrizations`); other layers are not covered."
         )
     trial = TruncationTrial(ours.model, layers, other)
     if not trial.before.isfinite().all():

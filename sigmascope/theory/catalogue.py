@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from sigmascope.core.guard import Refusal, door, on_cpu
-from sigmascope.core.records import Check
+from sigmascope.core.records import Assumption, Check, Verdict
 from sigmascope.models import Subject
 from sigmascope.theory import daneshmand2020, jacot2023, le2022, riedi2022
 from sigmascope.theory.bounds import Bound, OfFacts, OfModels
@@ -32,6 +32,8 @@ OF_CHAINS: tuple[type[OfFacts], ...] = (
     daneshmand2020.StationaryDrift,
 )
 
+WHOLE = "(model)"  # the site of a theorem whose facts could not be measured
+
 THEOREMS: tuple[type[Bound], ...] = (
     *OF_MODELS,
     *OF_CHAINS,
@@ -57,10 +59,13 @@ def check(
         theorems: Which there are; the catalogue's, to which you may add your own.
 
     Returns:
-        Check by check, as they are asked for; `sigmascope.text` shows them all.
+        Check by check, as they are asked for; `sigmascope.text` shows them all. A theorem whose
+        facts are refused, as what is conserved is of complex weights, is inapplicable for that
+        reason, behind the others.
 
     Raises:
-        Refusal: If a name is not in the catalogue, or of a theorem that is not about models.
+        Refusal: If a name is not in the catalogue, or of a theorem that is not about models; if
+            facts are refused and theorems were named, or there are no others to tell of.
 
     Example:
         >>> import torch
@@ -76,8 +81,28 @@ def check(
         raise Refusal(
             f"`only` must name theorems about models, got {unknown}. There are: {', '.join(names)}."
         )
-    asked = (theorem for theorem in theorems if only is None or theorem.name in only)
-    return (found for theorem in asked for found in _checked(theorem, subject))
+    asked = [theorem for theorem in theorems if only is None or theorem.name in only]
+    return _checks(asked, subject, named=only is not None)
+
+
+def _checks(asked: Collection[type[OfModels]], subject: Subject, *, named: bool) -> Iterator[Check]:
+    told, refused = 0, list[tuple[type[OfModels], Refusal]]()
+    for theorem in asked:
+        try:
+            found = _checked(theorem, subject)
+        except Refusal as refusal:
+            if named:
+                raise
+            refused.append((theorem, refusal))
+        else:
+            told += len(found)
+            yield from found
+    if refused and not told:
+        raise refused[0][1]
+    for theorem, why in refused:
+        words = theorem.name, theorem.source, theorem.statement, WHOLE
+        needed = (Assumption(f"the facts can be measured: {why}", met=False),)
+        yield Check(*words, None, None, theorem.sense, needed, Verdict.INAPPLICABLE)
 
 
 @on_cpu()

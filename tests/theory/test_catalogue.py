@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Verdict
 from sigmascope.models import Subject, networks
 from sigmascope.theory import THEOREMS, check, check_chain, random_chains, riedi2022
@@ -63,3 +64,33 @@ def test_unknown_names_are_refused():
         ValueError, match=r"got \['rank-partition'\]. There are: rank-participation"
     ):
         check(subject, only=["rank-partition"])
+
+
+class Complex(nn.Module):
+    """Of whose first weight nothing is said to be conserved."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(4, 3, dtype=torch.cfloat) + torch.eye(4, 3))
+        self.out = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.out((x.to(torch.cfloat) @ self.w).abs())
+
+
+def test_what_one_theorem_refuses_keeps_no_other_from_being_checked():
+    given = Subject(Complex(), torch.eye(4), torch.zeros(4, 2), nn.functional.mse_loss)
+    found = [*check(given)]
+    assert {c.verdict for c in found if c.theorem == "rank-participation"} == {Verdict.HOLDS}
+    (refused,) = [c for c in found if c.theorem == "balance-rate"]
+    assert refused.verdict is Verdict.INAPPLICABLE
+    assert "complex" in refused.assumptions[0].says
+    with pytest.raises(Refusal, match="complex"):
+        [*check(given, only=["rank-participation", "balance-rate"])]
+
+
+def test_where_nothing_can_be_measured_the_reason_is_raised():
+    broken = nn.Linear(4, 3)
+    broken.weight.data.fill_(math.nan)
+    with pytest.raises(Refusal, match="finite"):
+        [*check(Subject(broken, torch.ones(5, 4)))]

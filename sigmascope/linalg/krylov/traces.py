@@ -314,7 +314,7 @@ def trace(
             in (0, 1).
 
     Source:
-        Girard 1989; Hutchinson 1990; interval by Laurent & Massart 2000, Lemma 1 (`trace_of_forms`).
+        Girard 1989; Hutchinson 1990; interval by Laurent & Massart 2000, Lemma 1.
 
     Example:
         >>> trace(torch.eye(3)).value

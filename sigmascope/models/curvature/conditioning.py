@@ -227,7 +227,16 @@ def conditioning(scene: Scene) -> Conditioned:
             continue
         other = f"at `{missing[0]}` it is not covered" if missing else "with another bias"
         silent |= {use.call.site: f"its weight is used elsewhere too, {other}" for use in group}
-    return Conditioned(tuple(_layer(group, roots) for group in whole), silent)
+    told = []
+    for group in whole:
+        layer = _layer(group, roots)
+        if layer.rtol < 1:
+            told.append(layer)
+            continue
+        dtype = str(group[0].call.output.dtype).removeprefix("torch.")
+        why = f"in {dtype} rounding may be as large as what is measured: convert to float32 first"
+        silent |= {use.call.site: why for use in group}
+    return Conditioned(tuple(told), silent)
 
 
 def _use(scene: Scene, call: Call, grads: tuple[Tensor | None, ...]) -> "Use | str":
@@ -238,6 +247,9 @@ def _use(scene: Scene, call: Call, grads: tuple[Tensor | None, ...]) -> "Use | s
     module = call.module
     if isinstance(module, nn.Embedding) or not call.input.is_floating_point():
         return "it reads token ids"
+    made = "weight" not in {**module._parameters, **module._buffers} and hasattr(module, "weight")
+    if made or "parametrizations" in module._modules:
+        return "its weight is made of other parameters (a parametrization, a mask)"
     if not any(p.ndim > 1 and p.requires_grad for p in module.parameters(recurse=False)):
         return "its weight is not trained"
     convolves = isinstance(module, _ConvNd)

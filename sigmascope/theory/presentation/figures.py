@@ -174,7 +174,7 @@ def _landscape(
     sites = [*dict.fromkeys(layer.site for v in every for layer in v.layers)]
     if not sites:
         raise Refusal(
-            "No layer has a loss that is quadratic in its weights, so there is nothing to draw."
+            "There must be a layer that could be measured to draw, got none; `skipped` says why."
         )
     for ax, (name, words) in zip(sheet.panels(len(LAYER), across=2), LAYER, strict=True):
         scaled(ax, [getattr(layer, name).value for v in every for layer in v.layers])

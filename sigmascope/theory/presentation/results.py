@@ -77,7 +77,7 @@ def _together(first: Check, several: tuple[Any, ...]) -> Checks:
 
 @parts.register
 def _checks(found: Checks, _: Screen) -> Iterator[Part]:
-    """Every check on a line of its own, theorem by theorem; inapplicable ones with the reason."""
+    """Theorem by theorem, each check on a line; places where one is inapplicable, by the reason."""
     if not found.checks:
         yield Text("No theorem of the catalogue speaks of this model.")
     for name in dict.fromkeys(c.theorem for c in found.checks):
@@ -89,15 +89,18 @@ def _checks(found: Checks, _: Screen) -> Iterator[Part]:
         )
         yield Text.assemble((printable(name), "bold"), f": {counts}")
         yield Padding(Text(f"{group[0].statement}   ({group[0].source})", "dim"), (0, 0, 0, 2))
-        table = Table.grid(padding=(0, 2))
+        rows: dict[tuple[Verdict, str, str], list[str]] = {}
         for c in group:
             failed = "; ".join(a.says for a in c.assumptions if a.met is False)
-            why = f"not met: {failed}" if failed else c.note
             sides = ""
             if c.measured is not None and c.limit is not None:
                 sides = f"{measured(c.measured)} {_SIGNS[c.sense]} {measured(c.limit)}"
-            verdict = Text(c.verdict.value, _VERDICTS[c.verdict])
-            table.add_row(Text(printable(c.site)), verdict, Text(sides), Text(why, "dim"))
+            key = (c.verdict, sides, f"not met: {failed}") if failed else (c.verdict, sides, c.note)
+            rows.setdefault(key, []).append(printable(c.site))
+        table = Table.grid(padding=(0, 2))
+        for (verdict, sides, why), sites in rows.items():
+            places = f"{sites[0]} and {len(sites) - 1} more" if len(sites) > 2 else ", ".join(sites)
+            table.add_row(Text(places), Text(verdict, _VERDICTS[verdict]), sides, Text(why, "dim"))
         yield Padding(table, (0, 0, 1, 2))
 
 
@@ -538,15 +541,15 @@ def _landscape(
     words, seen = printable(found.says), scenery or Scenery()
     yield Text(f"Conditioning of each layer under {printable(loss or found.loss)}, {words}", "bold")
     yield ""
-    table = grid("layer", *LAYER_NUMBERS, right=[*LAYER_NUMBERS])
-    for layer in found.layers:
-        cells = (_shown(getattr(layer, head.replace(" ", "_"))) for head in LAYER_NUMBERS)
-        table.add_row(printable(layer.site), *cells)
-    yield table
-    yield ""
-    yield from (Text(f"{head:>12}  {says}", "dim") for head, says in LAYER_NUMBERS.items())
-    yield ""
     if found.layers:
+        table = grid("layer", *LAYER_NUMBERS, right=[*LAYER_NUMBERS])
+        for layer in found.layers:
+            cells = (_shown(getattr(layer, head.replace(" ", "_"))) for head in LAYER_NUMBERS)
+            table.add_row(printable(layer.site), *cells)
+        yield table
+        yield ""
+        yield from (Text(f"{head:>12}  {says}", "dim") for head, says in LAYER_NUMBERS.items())
+        yield ""
         worst = max(found.layers, key=lambda layer: layer.condition.value)
         tightest = min(found.layers, key=lambda layer: layer.step_limit.value)
         square = worst.condition.value**2
@@ -561,8 +564,8 @@ def _landscape(
             "arithmetic cannot tell."
         )
     else:
-        yield Text("No layer of this model has a loss that is quadratic in its weights.")
-    if variants:
+        yield Text("No layer could be measured; why not is said below.")
+    if any(v.layers for v in variants):
         every = (found, *variants)
         heads = [variant.says for variant in every]
         table = grid("condition of", *heads, right=heads)

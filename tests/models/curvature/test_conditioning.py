@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrizations, prune
 
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Verdict
@@ -531,3 +532,40 @@ def test_a_transposed_convolution_reads_one_row_for_each_pixel():
     found = feature_rows(nn.ConvTranspose2d(2, 4, 3), x, biased=True)
     assert torch.equal(found[:, :-1], x.movedim(1, -1).reshape(-1, 2))
     assert (found[:, -1] == 1).all()
+
+
+def test_where_rounding_is_as_large_as_what_is_measured_nothing_is_told():
+    wide = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 4)).bfloat16()
+    found = Subject(wide, torch.randn(8, 64).bfloat16()).conditioning
+    assert not found.found
+    assert all("bfloat16" in why for why in found.silent.values())
+    assert all(
+        c.rtol < 1 for c in Subject(wide.half(), torch.randn(8, 64).half()).conditioning.found
+    )
+
+
+def masked(layer):
+    return prune.l1_unstructured(layer, "weight", 0.5)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.nn.utils.weight_norm` is deprecated")
+@pytest.mark.parametrize(
+    "make",
+    [
+        parametrizations.weight_norm,
+        parametrizations.orthogonal,
+        nn.utils.weight_norm,
+        nn.utils.spectral_norm,
+        masked,
+    ],
+)
+def test_a_weight_that_is_made_of_others_is_not_taken_for_one_that_is_trained_or_is_not(make):
+    found = Subject(nn.Sequential(nn.Linear(5, 4), make(nn.Linear(4, 3))), torch.ones(6, 5))
+    assert [c.site for c in found.conditioning.found] == ["0"]
+    assert "made of other parameters" in found.conditioning.silent["1"]
+
+
+def test_a_bias_alone_does_not_train_a_weight():
+    net = nn.Sequential(nn.Linear(5, 3))
+    net[0].weight.requires_grad_(False)
+    assert Subject(net, torch.ones(6, 5)).conditioning.silent == {"0": "its weight is not trained"}

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
-from sigmascope.theory.symmetry import Passed, StepSums, StillSum, Symmetries, Symmetry
+from sigmascope.theory.symmetry import Part, Passed, StepSums, StillSum, Symmetries, Symmetry
 
 SOURCE = "Le & Jegelka 2022"
 Kind = Literal["neuron", "pair", "matrix", "layer", "norm", "column sum", "no gradient"]
@@ -221,18 +221,27 @@ def formula(invariant: Invariant) -> str:
         return f"{what.tensor}{axes}"
     if invariant.diagonal:
         of = {"rows": "‖{}[u]‖²", "columns": "‖{}[:, u]‖²", "entries": "{}[u]²"}
-        return _signed([(p.factor, of[p.side].format(p.tensor)) for p in what.parts])
+        return _signed([(p.factor, of[p.side].format(_where(p, what))) for p in what.parts])
     names: dict[str, str] = {}
     terms: list[tuple[float, str]] = []
     for p in what.parts:
-        letter = {"rows": "W₁", "columns": "W₂", "entries": "b"}[p.side]
-        while names.get(letter, p.tensor) != p.tensor:
+        letter, place = {"rows": "W₁", "columns": "W₂", "entries": "b"}[p.side], _where(p, what)
+        while names.get(letter, place) != place:
             letter += "'"
-        names[letter] = p.tensor
+        names[letter] = place
         square = f"{letter}ᵀ{letter}" if p.side == "columns" else f"{letter}{letter}ᵀ"
         terms.append((p.factor, square))
     where = ", ".join(f"{letter} = {name}" for letter, name in names.items())
     return f"{_signed(terms)} with {where}"
+
+
+def _where(part: Part, what: Symmetry) -> str:
+    """The parameter, with its rows where there are others: queries, keys and values in one."""
+    first, end = int(part.index.min()), int(part.index.max()) + 1
+    alone = all(p is part or (p.tensor, p.side) != (part.tensor, part.side) for p in what.parts)
+    if part.index.size != end - first or (alone and first == 0):
+        return part.tensor
+    return f"{part.tensor}[{':, ' if part.side == 'columns' else ''}{first}:{end}]"
 
 
 def _signed(terms: list[tuple[float, str]]) -> str:

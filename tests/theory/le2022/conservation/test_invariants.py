@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -223,6 +224,17 @@ def test_formulas_show_every_sign():
     parts = tuple(replace(p, factor=-p.factor) for p in found.what.parts)
     turned = replace(found, what=replace(found.what, parts=parts))
     assert formula(turned).startswith("-W₂ᵀW₂ + W₁W₁ᵀ + bbᵀ with ")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_no_two_terms_of_a_balance_read_alike(name):
+    for found in conservation.conserved(*KINDS[name](0)).invariants:
+        if isinstance(found.what, Symmetry):
+            terms, _, places = formula(found).partition(" with ")
+            shown = re.split(r" [+-] ", terms.removeprefix("-"))
+            assert len({*shown}) == len(found.what.parts)
+            named = [n.replace("'", "") for n in re.split(r", (?=[Wb])", places) if n]
+            assert len({*named}) == (len(shown) if places else 0)
 
 
 def test_reasons_name_what_stands_between():

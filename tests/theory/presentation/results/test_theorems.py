@@ -18,6 +18,16 @@ def test_checks_are_grouped_by_theorem_with_their_counts(profile):
     assert "not met: no bias" in said
 
 
+def test_places_where_one_is_inapplicable_for_the_same_reason_are_one_line(profile):
+    (one,) = [c for c in profile.checks if c.theorem == "gradient-collinearity"]
+    several = tuple(replace(one, site=f"layer {i}") for i in range(5))
+    shown = lambda some: report.text(theory.presentation.Checks(some)).splitlines()[-1].strip()
+    assert shown(several).startswith("layer 0 and 4 more  inapplicable")
+    assert shown(several[:2]).startswith("layer 0, layer 1  inapplicable")
+    other = replace(one, site="layer 9", assumptions=())
+    assert shown((*several, other)).startswith("layer 9")
+
+
 def test_one_check_is_shown_as_in_the_list(profile):
     one = profile.checks[0]
     assert report.text(one) == report.text(theory.presentation.Checks((one,)))
