@@ -8,7 +8,7 @@ from sigmascope.core.records import Finding, Kind, Profile, Reading, Severity, r
 from sigmascope.diagnosis.rules.training import STUCK, RunsTold
 from sigmascope.diagnosis.rules.trends import can_part, over_depth
 from sigmascope.diagnosis.trainability.model import likely_to_fit
-from sigmascope.survey.views.zeros import BEHIND_ZEROS
+from sigmascope.survey.views.zeros import BEHIND_ZEROS, BESIDE
 
 ZERO = q.GRADIENT_OF_A_ZERO_WEIGHT
 JACOT_NTK = "Jacot, Gabriel & Hongler 2018, Sec. 4"
@@ -83,7 +83,8 @@ def _tangents(profile: Profile) -> tuple[list[Reading], float]:
 NO_GRADIENT = Kind(
     "no-gradient",
     "a weight that is not zero gets no gradient, and would get none if no weight were zero; of "
-    "all weights (error) where training was seen to learn nothing",
+    "all weights (error) where training was seen to learn nothing; a note where they act on "
+    "outputs beside the one that is studied",
     "Arithmetic: what has no gradient takes no step",
 )
 
@@ -100,16 +101,30 @@ def cut_weights(profile: Profile) -> Iterator[Finding]:
     runs = RunsTold.of(profile)
     # steps were seen to change nothing: where all fits, there is no gradient either
     learns_nothing = runs.steps > 0 and not runs.left() < STUCK
-    if cut and (not whole or learns_nothing):
-        count = f"None of the {len(cut)} weights gets a" if whole else f"{len(cut)} weights get no"
+    if whole and not learns_nothing:
+        return
+    lost = cut if whole else [r for r in cut if r.form != BESIDE]
+    if lost:
+        some = "1 weight gets" if len(lost) == 1 else f"{len(lost)} weights get"
+        count = f"None of the {len(lost)} weights gets a" if whole else f"{some} no"
         yield NO_GRADIENT.finding(
-            cut[0].site,
+            lost[0].site,
             "error" if whole else "warning",
-            tuple(cut[:4]),
-            f"{count} gradient on this batch, the first {cut[0].site}: what they write does not "
+            tuple(lost[:4]),
+            f"{count} gradient on this batch, the first {lost[0].site}: what they write does not "
             "reach the loss, is cut off from the gradient (`detach`, `no_grad`, `.data`, NumPy), "
             "or meets units that are off for every sample.",
             ("Follow the output of this layer to the loss, and look for what cuts it off.",),
+        )
+    elif cut:
+        yield NO_GRADIENT.finding(
+            cut[0].site,
+            "note",
+            tuple(cut[:4]),
+            f"What {cut[0].site}{f' and {len(cut) - 1} others' if cut[1:] else ''} "
+            f"{'act' if cut[1:] else 'acts'} on is returned beside the output that is studied "
+            "here, and has no part in its loss.",
+            ("See that the loss which trains the model reads those outputs too.",),
         )
 
 

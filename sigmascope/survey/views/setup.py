@@ -16,7 +16,7 @@ from sigmascope.linalg import dense
 from sigmascope.models import OUTPUT, Subject
 from sigmascope.models.gradients import Dropped, reduced_gradients
 from sigmascope.models.layers import Call, module_name
-from sigmascope.models.samples import chosen, tensors
+from sigmascope.models.samples import WHOLE, chosen, tensors
 from sigmascope.models.sequences import (
     FEWEST,
     copied,
@@ -48,6 +48,7 @@ from sigmascope.survey.views.gradients import (
 from sigmascope.survey.views.task import target_rows, task_items
 from sigmascope.survey.views.zeros import (
     BEHIND_ZEROS,
+    BESIDE,
     filled,
     moving_zeros,
     silent_samples,
@@ -466,6 +467,12 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
         with filled([*zero.values()]):
             moved = reduced_gradients(model, batch, moves, **task, fused=True)
         freed = frozenset(name for name, is_moved in moved.items() if is_moved)
+    # a model may return more than what is studied, the values of an actor's critic say
+    beside = frozenset[str]()
+    if still_zero and subject.output_rule != WHOLE:
+        acts = lambda name, gradient: name in still_zero and bool(gradient.any())
+        acting = reduced_gradients(model, batch, acts, fused=True)
+        beside = frozenset(name for name, does in acting.items() if does)
     first = zero.keys() - still_zero
     if first and len(first) < len(zero):  # where none moves at once, none ever does
         # zero weights without a gradient that get one once other zeros have moved
@@ -477,7 +484,8 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
         if not math.isfinite(norm):
             yield Reading(name, q.NON_FINITE_ENTRIES, Estimate.exactly(g.bad), NAME)
         elif size > 0:
-            form = BEHIND_ZEROS if norm == 0 and name in freed else ""
+            form = BESIDE if norm == 0 and name in beside else ""
+            form = BEHIND_ZEROS if norm == 0 and name in freed else form
             relative = Estimate.rounded(norm / size, ulps=ulps)
             yield Reading(name, q.RELATIVE_GRADIENT, relative, NAME, form)
         else:

@@ -1,5 +1,7 @@
 """Rules on derivatives speak from their thresholds on, as docs/findings.md has it."""
 
+from dataclasses import replace
+
 import pytest
 from torch import nn
 
@@ -141,3 +143,31 @@ def test_no_weight_gets_a_gradient(left, speaks):
     facts = (*still, *(() if left is None else runs(left)))
     measured = Profile(facts, layers=layers(2))
     assert [f.severity for f in cut_weights(measured)] == (["error"] if speaks else [])
+
+
+def two_heads(digits, *, cut=False, values=True):
+    """Logits and the values of a critic, which the loss of logits does not train."""
+
+    def run(m, x):
+        h = m.body(x.flatten(1)).relu()
+        out = {"logits": m.head((m.middle(h).detach() if cut else m.middle(h)).relu())}
+        return out | ({"value": m.critic(h)} if values else {})
+
+    parts = {"body": (64, 32), "middle": (32, 32), "head": (32, 10), "critic": (32, 1)}
+    model = Net(run, **{name: nn.Linear(*sides) for name, sides in parts.items()})
+    return found(model, digits).get("no-gradient")
+
+
+def test_a_head_that_is_not_studied_is_a_note_and_what_is_cut_off_a_warning(digits):
+    note = two_heads(digits)
+    assert (note.severity, note.site) == ("note", "critic.weight")
+    cut = two_heads(digits, cut=True)  # the body acts on the values, the middle on nothing
+    assert (cut.severity, cut.site) == ("warning", "middle.weight")
+    assert two_heads(digits, cut=True, values=False).severity == "warning"
+
+
+def test_where_nothing_that_is_studied_has_a_gradient_other_outputs_are_no_excuse():
+    still = [reading("relative gradient", 0.0, f"layer {i}.weight", "setup") for i in range(2)]
+    beside = replace(still[0], form="other outputs")
+    measured = Profile((beside, still[1], *runs(0.95)), layers=layers(2))
+    assert [f.severity for f in cut_weights(measured)] == ["error"]
