@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal, door, require_dense
-from sigmascope.core.records import Estimate, Shown
+from sigmascope.core.records import Estimate, Shown, Skipped
 from sigmascope.models import Subject
 from sigmascope.models.layers import Call, called, module_name
 from sigmascope.models.samples import Batch, as_tensor, chosen, sample_count
@@ -68,23 +68,39 @@ class Directions:
         return rank * (weight[0].numel() + len(weight)) + bias
 
 
+def kept_whole(subject: Subject) -> dict[str, str]:
+    """Layers that are not taken apart, by name, and why not."""
+    times = Counter(module_name(c.site) for c in subject.calls)
+    owners = Counter(id(p) for m in subject.model.modules() for p in m.parameters(recurse=False))
+    found: dict[str, str] = {}
+    for one in subject.calls:
+        module, name, why = one.module, module_name(one.site), ""
+        plain = type(module) in (nn.Linear, *CONVOLUTIONS)  # a subclass may do something else
+        if "parametrizations" in module._modules or (plain and "weight" not in module._parameters):
+            why = "its weight is made of other parameters (a parametrization, a mask)"
+        elif not (plain and isinstance(module, Plain)):
+            why = f"{type(module).__name__} is neither a linear layer nor a convolution"
+        elif times[name] != 1:
+            why = f"it is called {times[name]} times"
+        elif owners[id(module.weight)] != 1:
+            why = "its weight is shared"
+        elif getattr(module, "groups", 1) != 1:
+            why = "it works in groups"
+        elif not bool(one.output.isfinite().all()) or len(_rows(module, one.output)) < 2:
+            why = "what it writes is not finite, or one row"
+        if why:
+            found[name] = why
+    return found
+
+
 def directions_of(subject: Subject) -> tuple[Directions, ...]:
     """Layers that are called once, whose weight is a plain parameter of their own."""
-    names = Counter(module_name(c.site) for c in subject.calls)
-    owners = Counter(id(p) for m in subject.model.modules() for p in m.parameters(recurse=False))
-    found: list[Directions] = []
+    left, found = kept_whole(subject), list[Directions]()
     for one in subject.calls:
         module = one.module
-        if type(module) not in (nn.Linear, *CONVOLUTIONS):  # a subclass may do something else
-            continue
-        assert isinstance(module, Plain)
-        if names[module_name(one.site)] != 1 or "weight" not in module._parameters:
-            continue
-        if owners[id(module.weight)] != 1 or getattr(module, "groups", 1) != 1:
+        if module_name(one.site) in left or not isinstance(module, Plain):
             continue
         rows = _rows(module, one.output)
-        if not bool(rows.isfinite().all()) or len(rows) < 2:
-            continue
         mean = rows.mean(0) * float(module.bias is not None)
         # principal directions and the energy along each, in the range of the weight
         rest, weight, within = rows - mean, module.weight.detach().double().cpu().flatten(1), None
@@ -265,9 +281,18 @@ class TruncationTrial:
 
 
 def replaceable(model: nn.Module, layer: Directions, batch: Batch) -> bool:
-    """Whether the model calls this layer, and does not look inside it."""
+    """Whether the model calls this layer, and does not look inside it, whatever its mode.
+
+    An encoder layer of torch calls its two linear layers in training mode, and hands their weights
+    to a fused kernel in evaluation mode, where that is not switched off.
+    """
+    pair, fused = factored(model, [layer], {layer.site: 1}), torch.backends.mha
+    as_it_is = fused.get_fastpath_enabled()
     try:
-        _output(factored(model, [layer], {layer.site: 1}), batch)
+        _output(pair, batch)
+        with still(pair), torch.no_grad():
+            fused.set_fastpath_enabled(as_it_is)  # until `still` restores it
+            called(pair, batch)
     except Refusal:  # some models read `layer.weight`, which two layers do not have
         return False
     return True
@@ -314,6 +339,7 @@ class Compression(Shown):
         right: Share of the same other samples whose class is told, before and after; None without
             classes.
         says: In one sentence.
+        skipped: Layers that are not taken apart, and why not.
     """
 
     model: nn.Module
@@ -322,6 +348,7 @@ class Compression(Shown):
     parameters: tuple[int, int]
     right: tuple[float, float] | None
     says: str
+    skipped: tuple[Skipped, ...] = ()
 
     def patch(self) -> str:
         """Lines of code that make a model of the same class ready for the new weights."""
@@ -390,12 +417,19 @@ def compression(
         for rows in halves
     )
     few = chosen(ours.batch, torch.arange(2), batch_dim=batch_dim)
-    layers = tuple(x for x in directions_of(ours) if replaceable(ours.model, x, few))
+    found, left = directions_of(ours), kept_whole(ours)
+    layers = tuple(x for x in found if replaceable(ours.model, x, few))
+    inside = (
+        "the model reads its weight from outside, if only in evaluation mode (as torch's encoders "
+        "do without `torch.backends.mha.set_fastpath_enabled(False)`)"
+    )
+    left |= dict.fromkeys((x.site for x in found if x not in layers), inside)
     if not layers:
+        why = "".join(f" {site}: {w}." for site, w in [*left.items()][:3])
         raise Refusal(
             "There must be a linear layer or convolution that is called once, and whose weight is "
-            "its own, got none. Write parametrizations into the weights first "
-            "(`torch.nn.utils.parametrize.remove_parametrizations`); other layers are not covered."
+            f"its own, got none.{why} Take off parametrizations and masks first; the rest is not "
+            "covered."
         )
     trial = TruncationTrial(ours.model, layers, other)
     if not trial.before.isfinite().all():
@@ -418,7 +452,8 @@ def compression(
         f"place of {total:,}, with the output changed by {change.value:.2%}{told}."
     )
     thinner = factored(ours.model, layers, ranks)
-    return Compression(thinner, smaller, change, (total, after), right, words)
+    skipped = tuple(Skipped(site, "rank", why) for site, why in left.items())
+    return Compression(thinner, smaller, change, (total, after), right, words, skipped)
 
 
 def _right(output: Tensor, targets: Tensor) -> float:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import sources
+from sigmascope import report, sources
 from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.compression import (
     Directions,
@@ -22,6 +22,7 @@ from sigmascope.diagnosis.compression import (
     truncated,
 )
 from sigmascope.models import Subject
+from sigmascope.models.layers import called
 from sigmascope.models.networks import mlp
 from sigmascope.models.samples import chosen, sample_count
 from tests.models_zoo import MODELS, Net
@@ -235,6 +236,24 @@ def test_a_layer_that_the_model_looks_inside_is_not_replaced():
         factored(model, [layers["looked"]], {"looked": 1})(x)
 
 
+def test_what_an_encoder_hands_to_a_fused_kernel_in_evaluation_mode_is_left():
+    layer = nn.TransformerEncoderLayer(8, 2, 64, batch_first=True)
+    model = nn.Sequential(nn.Linear(6, 8), nn.TransformerEncoder(layer, 1), nn.Linear(8, 3))
+    x = torch.randn(64, 5, 6, generator=torch.Generator().manual_seed(0))
+    found = compression(model, x, tolerance=0.3)
+    inner = {f"1.layers.0.linear{i}" for i in (1, 2)}
+    assert not inner & {t.site for t in found.layers}
+    assert inner <= {s.site for s in found.skipped if "evaluation mode" in s.why}
+    assert "1.layers.0.linear1 and 1 more" in report.text(found)
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        unfused = compression(model, x, tolerance=0.3)
+        assert inner <= {t.site for t in unfused.layers}
+        unfused.model.eval()(x)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+
+
 def relative(a, b):
     return float((a - b).square().mean().sqrt() / (b - b.mean(0)).square().mean().sqrt())
 
@@ -305,7 +324,7 @@ def test_refusals(trained):
         compression(model, x[:100], targets=y[:100].float())
 
 
-REFUSED = ("four samples", "must vary between samples", "got none. Take")
+REFUSED = ("four samples", "must vary between samples", "its own, got none")
 
 
 @pytest.mark.parametrize("name", some(MODELS))
@@ -323,6 +342,8 @@ def test_every_model_of_the_zoo_keeps_its_function_or_is_refused(name):
     else:
         assert found.change.value <= 0.3
         assert Subject(found.model, many, batch_dim=dims).output.isfinite().all()
+        with torch.no_grad():  # as it will be used: nothing held still, no fused kernel left out
+            called(found.model.eval(), many)
     for k, v in model.state_dict().items():
         assert torch.equal(v, before[k])
 

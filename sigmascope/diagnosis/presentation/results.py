@@ -23,6 +23,7 @@ from sigmascope.core.records import (
     Profile,
     Reading,
     Shown,
+    Skipped,
     Verdict,
     changes,
 )
@@ -241,14 +242,14 @@ def inapplicable(profile: Profile) -> str:
     return f"{len(silent)} more {apply} not apply here: {', '.join(silent)}."
 
 
-def skipped_grid(profile: Profile, screen: Screen) -> Table | None:
+def skipped_grid(skipped: Sequence[Skipped], screen: Screen) -> Table | None:
     """What was not measured, and why; sites of one reason in one row, unless all are wanted."""
-    if not profile.skipped:
+    if not skipped:
         return None
     table = grid("", "", "", fold=True)
     table.show_header = False
     groups: dict[tuple[str, ...], list[str]] = {}
-    for i, s in enumerate(profile.skipped):
+    for i, s in enumerate(skipped):
         groups.setdefault((s.what, s.why, str(i) if screen.whole else ""), []).append(s.site)
     for (what, why, _), sites in groups.items():
         more = f" and {len(sites) - 1} more" if len(sites) > 1 else ""
@@ -347,7 +348,7 @@ def _profile(
         ("Balances", [readings_grid(profile, "balances", screen)]),
         ("Bottleneck", [readings_grid(profile, "bottleneck", screen)]),
         ("Theorems", theorems),
-        ("Not measured", [skipped_grid(profile, screen)]),
+        ("Not measured", [skipped_grid(profile.skipped, screen)]),
     ):
         shown = [part for part in inside if part is not None]
         yield from section(title, *shown) if shown else ()
@@ -658,8 +659,14 @@ def _ranked(found: Ranked, screen: Screen) -> Iterator[Part]:
 
 
 @parts.register
-def _compression(found: Compression, _: Screen) -> Iterator[Part]:
+def _compression(found: Compression, screen: Screen) -> Iterator[Part]:
     yield Text(printable(found.says), "bold")
+    yield from _thinner(found)
+    if (left := skipped_grid(found.skipped, screen)) is not None:
+        yield from section("Not taken apart", left)
+
+
+def _thinner(found: Compression) -> Iterator[Part]:
     if not found.layers:
         return
     yield ""

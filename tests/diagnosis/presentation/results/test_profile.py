@@ -201,7 +201,7 @@ def test_curves_are_as_long_as_there_is_room(profile):
 def test_of_nothing_there_are_no_tables():
     empty = Profile(())
     assert layers_grid(empty, frozenset(), Screen()) is sparklines_grid(empty, Screen()) is None
-    assert checks_grid(empty) is skipped_grid(empty, Screen()) is None
+    assert checks_grid(empty) is skipped_grid((), Screen()) is None
     assert violations(empty) == ()
     assert inapplicable(empty) == ""
 
