@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal, door, require_dense
 from sigmascope.core.records import Estimate, Shown, Skipped
+from sigmascope.diagnosis.remedies.base import no_fast_path
 from sigmascope.models import Subject
 from sigmascope.models.layers import Call, called, module_name
 from sigmascope.models.samples import Batch, as_tensor, chosen, sample_count
@@ -186,6 +187,7 @@ def factored(model: nn.Module, layers: Sequence[Directions], ranks: Mapping[str,
         parent, _, name = module_name(layer.site).rpartition(".")
         pair = nn.Sequential(first, second).train(old.training)
         setattr(copied.get_submodule(parent), name, pair)
+    no_fast_path(copied)
     return copied
 
 
@@ -281,17 +283,13 @@ class TruncationTrial:
 
 
 def replaceable(model: nn.Module, layer: Directions, batch: Batch) -> bool:
-    """Whether the model calls this layer, and does not look inside it, whatever its mode.
-
-    An encoder layer of torch calls its two linear layers in training mode, and hands their weights
-    to a fused kernel in evaluation mode, where that is not switched off.
-    """
+    """Whether the model calls this layer, and does not look inside it, whatever its mode."""
     pair, fused = factored(model, [layer], {layer.site: 1}), torch.backends.mha
     as_it_is = fused.get_fastpath_enabled()
     try:
         _output(pair, batch)
         with still(pair), torch.no_grad():
-            fused.set_fastpath_enabled(as_it_is)  # until `still` restores it
+            fused.set_fastpath_enabled(as_it_is)  # as it will be used; `still` restores it
             called(pair, batch)
     except Refusal:  # some models read `layer.weight`, which two layers do not have
         return False
@@ -352,18 +350,22 @@ class Compression(Shown):
 
     def patch(self) -> str:
         """Lines of code that make a model of the same class ready for the new weights."""
-        lines = []
-        for name in (module_name(t.site) for t in self.layers):
-            pair = self.model.get_submodule(name).children()
-            made = f"nn.Sequential({', '.join(f'nn.{part!r}' for part in pair)})"
-            parts = name.split(".")
-            if all(part.isdigit() or part.isidentifier() for part in parts):
-                place = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
-                lines.append(f"model{place} = {made}")
-            else:  # a name that is none of Python's
-                parent, _, last = name.rpartition(".")
-                lines.append(f"setattr(model.get_submodule({parent!r}), {last!r}, {made})")
+        pair = lambda name: (f"nn.{part!r}" for part in self.model.get_submodule(name).children())
+        names = [module_name(t.site) for t in self.layers]
+        lines = [_assigned(name, f"nn.Sequential({', '.join(pair(name))})") for name in names]
+        for name, attribute, value in no_fast_path(self.model):
+            lines.append(_assigned(f"{name}.{attribute}".removeprefix("."), repr(value)))
         return "\n".join(lines)
+
+
+def _assigned(place: str, value: str) -> str:
+    """A line of Python that puts something in a place of a model."""
+    parts = place.split(".")
+    if all(part.isdigit() or part.isidentifier() for part in parts):
+        words = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
+        return f"model{words} = {value}"
+    parent, _, last = place.rpartition(".")  # a name that is none of Python's
+    return f"setattr(model.get_submodule({parent!r}), {last!r}, {value})"
 
 
 @door
@@ -419,10 +421,7 @@ def compression(
     few = chosen(ours.batch, torch.arange(2), batch_dim=batch_dim)
     found, left = directions_of(ours), kept_whole(ours)
     layers = tuple(x for x in found if replaceable(ours.model, x, few))
-    inside = (
-        "the model reads its weight from outside, if only in evaluation mode (as torch's encoders "
-        "do without `torch.backends.mha.set_fastpath_enabled(False)`)"
-    )
+    inside = "the model reads its weight from outside, if only in evaluation mode"
     left |= dict.fromkeys((x.site for x in found if x not in layers), inside)
     if not layers:
         why = "".join(f" {site}: {w}." for site, w in [*left.items()][:3])

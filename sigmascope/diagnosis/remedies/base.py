@@ -44,17 +44,29 @@ class Around(nn.Module):
             return getattr(layer, name, None) if name == "bias" else getattr(layer, name)
 
 
-def no_fast_path(model: nn.Module) -> None:
-    """Have torch's encoder layers call the layers that are wrapped in them, in evaluation too.
+def no_fast_path(model: nn.Module) -> tuple[tuple[str, str, Any], ...]:
+    """Have torch's encoders call the layers that were put in place of theirs, in evaluation too.
 
     Their fast path reads `linear1.weight` and never calls `linear1`, so what was put around it
-    would be left out wherever no gradient is taken.
+    would be left out wherever no gradient is taken, and a pair in its place has no weight to read.
+
+    Returns:
+        What was set: module, attribute, value.
     """
-    for module in model.modules():
-        if isinstance(module, nn.TransformerEncoderLayer):
-            wrapped = (isinstance(m, Around) for m in (module.linear1, module.linear2))
-            if any(wrapped):
-                module.activation_relu_or_gelu = 0  # the fast path is for 1 (ReLU) and 2 (GELU)
+
+    def slow(module: nn.Module) -> bool:
+        inner = (getattr(module, "linear1", None), getattr(module, "linear2", None))
+        return any(isinstance(m, Around | nn.Sequential) for m in inner)
+
+    done: list[tuple[str, str, Any]] = []
+    for name, module in model.named_modules():
+        if isinstance(module, nn.TransformerEncoderLayer) and slow(module):
+            module.activation_relu_or_gelu = 0  # the fast path is for 1 (ReLU) and 2 (GELU)
+            done.append((name, "activation_relu_or_gelu", 0))
+        elif isinstance(module, nn.TransformerEncoder) and any(map(slow, module.layers)):
+            module.use_nested_tensor = False  # which the fast path alone takes
+            done.append((name, "use_nested_tensor", False))
+    return tuple(done)
 
 
 Batches = Batch | Iterable[Any]
