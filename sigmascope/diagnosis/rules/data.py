@@ -123,11 +123,13 @@ def unscaled_inputs(profile: Profile) -> Iterator[Finding]:
     """Inputs whose size is far from one, an error where training breaks on them alone."""
     runs = RunsTold.of(profile)
     offset = {f.site for f in offset_inputs(profile) if f.severity != "note"}
+    told = set[str]()
     for r in profile.series(q.INPUT_SIZE):
-        if r.site in offset:
-            continue
+        if r.site in offset or (name := r.site.partition("#")[0]) in told:
+            continue  # of a layer that is called once more it was said
         size = r.estimate.value
         if size > LARGE_INPUT or 0 < size < SMALL_INPUT:  # of zeros there is no scale
+            told.add(name)
             helps = runs.better(SCALED)
             yield UNSCALED_INPUTS.finding(
                 r.site,

@@ -240,7 +240,8 @@ def asymmetric_weights(profile: Profile) -> Iterator[Finding]:
 
 UNUSED_LAYERS = Kind(
     "unused-layers",
-    "layers with weights to be trained are neither called nor applied in another way",
+    "layers with weights to be trained are neither called nor applied in another way; a note where "
+    "a pass in evaluation mode draws what it computes, and may call them another time",
     "Arithmetic: what is not computed with has no gradient",
     even_if_it_learns=True,
     brings=(NO_GRADIENT, NO_TANGENTS),
@@ -251,12 +252,13 @@ UNUSED_LAYERS = Kind(
 def unused_layers(profile: Profile) -> Iterator[Finding]:
     """Layers that hold weights to be trained and are never run."""
     unused = [*profile.series(q.TIMES_CALLED)]
+    drawn = any(r.estimate.value > 0 and not r.form for r in profile.series(q.EVALUATION_SPREAD))
     if unused:
         names = ", ".join(r.site for r in unused[:3])
         more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
         yield UNUSED_LAYERS.finding(
             unused[0].site,
-            "warning",
+            "note" if drawn else "warning",
             tuple(unused[:4]),
             f"The model never calls {names}{more} on this batch, nor applies "
             f"{'its weight' if len(unused) == 1 else 'their weights'} in another way: no "

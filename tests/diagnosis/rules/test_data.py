@@ -109,6 +109,14 @@ def test_inputs_that_are_seen_to_stop_training(left, scaled, severity, told):
     assert ("nothing else changed" in finding.says) == told
 
 
+def test_the_size_of_what_one_layer_reads_is_told_once():
+    """Though it is called for each of two images."""
+    facts = [reading("input size", 100.0, site) for site in ("0", "0#2", "1", "1#2")]
+    assert [f.site for f in unscaled_inputs(profile(*facts))] == ["0", "1"]
+    facts[0] = reading("input size", 1.0, "0")
+    assert [f.site for f in unscaled_inputs(profile(*facts))] == ["0#2", "1"]
+
+
 @pytest.mark.parametrize(
     ("share", "chance", "severity"),
     [

@@ -64,6 +64,15 @@ def test_layers_without_use_are_named():
     assert said(unused_layers, count=3) == {}
 
 
+@pytest.mark.parametrize(("form", "severity"), [("", "note"), ("dropout at a.py:3", "warning")])
+def test_a_layer_that_a_pass_does_not_call_may_be_called_by_another_where_these_are_drawn(
+    form, severity
+):
+    """As of a depth that is drawn; dropout that drops in evaluation mode calls the same layers."""
+    facts = series("times called", 0), [reading("evaluation spread", 0.3, "(model)", form=form)]
+    assert said(unused_layers, *(f for some in facts for f in some)) == {"unused-layers": severity}
+
+
 @pytest.mark.parametrize(("spare", "count", "speaks"), [
     (1.0, 4, True), (BELOW, 4, False), (1.0, 5, False),
 ])  # fmt: skip
