@@ -19,8 +19,7 @@ import weakref
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext, suppress
-from copy import deepcopy
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -38,7 +37,7 @@ from sigmascope.diagnosis.programs import fitting_loss
 from sigmascope.diagnosis.programs.data import rows_of, together
 from sigmascope.models.layers import called
 from sigmascope.models.samples import mapped, tensors
-from sigmascope.models.state import still
+from sigmascope.models.state import duplicate, still
 
 # which compute things of their own
 OWN = {str(Path(__file__).with_name(f"{name}.py")) for name in ("observer", "comparisons")}
@@ -375,8 +374,8 @@ class Recorder(TorchFunctionMode):
             name, both shapes, place; how often.
         unheard: Why the last step that was asked for could not be told.
         cuts: What is taken out of the graph, by place, while one looks for that.
-        attached: Differences of an output and of a sum that is made of the same weights, by
-            function and place; how often.
+        attached: Differences of an output and of a sum that is made of the same weights, which a
+            gradient goes through, by function and place; how often.
         turned: How often weighted log probabilities were such that the loss rises with them, by
             place; and how often there were any.
         bootstraps: Where a maximum is taken of what a model gives without gradients, by identity.
@@ -388,7 +387,7 @@ class Recorder(TorchFunctionMode):
         drops: Whether a function drops numbers within a module, where that is in training mode.
         within: Whether a module with parameters is running, of which nothing else is heard.
         ahead: Modules, by identity, of whose output without gradients and of data a sum is made, as
-            targets are that look ahead.
+            targets are that look ahead; or such sums, which are detached behind it.
         draws: How often of two draws of whole numbers alike one went into a module and the other
             was an index alone, by the places of both.
     """
@@ -506,11 +505,12 @@ class Recorder(TorchFunctionMode):
         given = [*tensors(args)]
         if made and name in MAXIMA and made[0]() is args[0]:
             self.bootstraps.setdefault(module, self._place())
-        if made and isinstance(found, Tensor) and any(ref() is t for ref in made for t in given):
+        if made and any(ref() is t for ref in made for t in given):
             beside = [t for t in given if all(ref() is not t for ref in made)]
-            if name == "add" and any(t.numel() == found.numel() > 1 for t in beside):
-                self.ahead.add(module)
-            made.append(weakref.ref(found))
+            for t in tensors(found):  # several, as of a minimum and where it is
+                if name == "add" and any(b.numel() == t.numel() > 1 for b in beside):
+                    self.ahead.add(module)
+                made.append(weakref.ref(t))
         if isinstance(found, Tensor) and found.is_floating_point():
             of = next((t for t in tensors(args) if t.grad_fn is not None), None)
             if of is not None:
@@ -530,6 +530,8 @@ class Recorder(TorchFunctionMode):
         cut.largest = max(cut.largest, t.numel())
         if cut.count <= WALKS:
             cut.behind |= weights_of(t)
+        if how == "detach" and t.grad_fn in self._sums:
+            self.ahead.add(id(t))
         if isinstance(found, Tensor):
             cut.out = [*cut.out[-WALKS:], weakref.ref(found)]
             taken = t.grad_fn if how == "detach" and t.numel() > 1 else None
@@ -653,7 +655,7 @@ class Recorder(TorchFunctionMode):
                 # no part of it is compiled, and no other process has a part of it
                 parallel = nn.parallel.DistributedDataParallel | nn.DataParallel
                 whole: Any = module.module if isinstance(module, parallel) else module
-                made: nn.Module = deepcopy(getattr(whole, "_orig_mod", whole))
+                made = duplicate(getattr(whole, "_orig_mod", whole))
                 for part in [*made.modules()]:
                     part._compiled_call_impl = None
                     for name, child in part.named_children():
@@ -707,7 +709,9 @@ class Recorder(TorchFunctionMode):
             sums = [t.grad_fn in self._sums for t in (a, b)]
             both = a.requires_grad and b.requires_grad and a.shape == b.shape
             if both and sums.count(True) == 1 and weights_of(a) & weights_of(b):
-                self.attached["sub", self._place()] += 1
+                # counted where a gradient arrives, for advantages are detached behind it
+                where = self._place()
+                out.register_hook(lambda _: self.attached.update([("sub", where)]))
         if self.looking and name == "add" and all(grown) and a.requires_grad != b.requires_grad:
             self._sums.add(out.grad_fn)  # of data and of what the model gives, to look ahead
         if all(grown):
@@ -826,10 +830,13 @@ class _Slicing:
     def _rows(self) -> int:
         for heard in self.heard:
             if heard.module is not None:
-                first = next(iter(heard.given), None)
-                if first is not None and first.ndim == 1 and first.is_floating_point():
+                given = [t for t in heard.given if t.ndim]
+                # behind a state, whose first dimension are layers
+                first = next((t for t in given if len(t) > 1), None)
+                alone = first is not None and first.ndim == 1 and first.is_floating_point()
+                if alone or (given and first is None):
                     raise _Untold("a module is called with one sample at a time")
-                if first is not None and first.ndim:
+                if first is not None:
                     return len(first)
         raise _Untold("no module is called with a tensor of samples")
 
@@ -1131,6 +1138,8 @@ def program_of_step(step: Step) -> Program:
         Refusal: If the step is no such program, with why.
     """
     first, model = step.batches[0], step.model()
+    if not step.inputs:
+        raise Refusal("what its modules are called with has no row for each sample")
     # but for batches that were there before, as all but one of a whole graph are, or the same
     # samples in another order
     distinct: list[tuple[Tensor, dict[int, Tensor]]] = []
@@ -1143,6 +1152,11 @@ def program_of_step(step: Step) -> Program:
     step.batches = [batch for _, batch in distinct]
     if step.rows * len(step.batches) < LEAST:
         raise Refusal(f"its batches have {step.rows * len(step.batches)} samples in all")
+    if _is_time_first(step, model):
+        raise Refusal(
+            "samples lie along the second dimension of its batches, behind time, and are not told "
+            "apart there"
+        )
     targets = step.wanted(first)
     loss, whole = _named_loss(step), True
     with still(model), torch.no_grad(), random_states():
@@ -1177,6 +1191,39 @@ def program_of_step(step: Step) -> Program:
                 forward = partial(_longest_first, type(model).forward, place)
                 model.forward = MethodType(forward, model)
     return Program(model, (given, wanted), loss, batch_size=size)
+
+
+def _is_time_first(step: Step, model: nn.Module) -> bool:
+    """Whether the first dimension of a batch are times, as for recurrent layers of torch.
+
+    It is where a layer that takes times first is handed a state for as many samples as the second
+    dimension has, and where targets are what goes in one time later along the first.
+    """
+    first = step.batches[0]
+    inputs = [first[s] for s in step.inputs if first[s].ndim > 1]
+    if not inputs:
+        return False
+    layouts, told = {t.shape[:2] for t in inputs}, list[bool]()
+
+    def told_of(layer: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        x, state = (*args, *named.values(), None, None)[:2]
+        layout = x.shape[:2] if isinstance(x, Tensor) else None
+        told.append(not layer.batch_first and layout in layouts and state is not None)  # pyright: ignore
+
+    layers = [m for m in model.modules() if isinstance(m, nn.RNNBase)]
+    if layers:
+        with still(model), torch.no_grad(), random_states(), ExitStack() as hooks:
+            for layer in layers:
+                hooks.callback(layer.register_forward_pre_hook(told_of, with_kwargs=True).remove)
+            with suppress(Exception):  # what fails is told where it is called in earnest
+                called(model, step.given(first))
+    later = [
+        torch.equal(y[:-1], x[1:]) and not torch.equal(y[:, :-1], x[:, 1:])
+        for x in inputs
+        for y in (first[s] for s in step.targets)
+        if y.shape == x.shape and min(x.shape[:2]) > 1
+    ]
+    return any(told) or any(later)
 
 
 def _longest_first(forward: Any, place: int, module: nn.Module, *given: Tensor) -> Any:

@@ -24,17 +24,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from pathlib import Path
+from statistics import fmean
 from types import FrameType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from sigmascope.core import guard
 from sigmascope.core.guard import PACKAGE, Closing, Refusal, on_cpu, printable
 from sigmascope.core.records import Finding
 from sigmascope.diagnosis import Program, diagnose
 from sigmascope.diagnosis.rules.outputs import UNFIT_TARGETS
+from sigmascope.diagnosis.rules.representations import UNRELATED_TARGETS
 from sigmascope.diagnosis.scripts.interventions import Intervention
 from sigmascope.diagnosis.scripts.observer import Observer, Stopped
 from sigmascope.diagnosis.scripts.replay import SAMPLES, program_of_step
@@ -47,8 +50,11 @@ LIBRARIES = frozenset({  # that start no threads when they are imported, so that
     "transformers",
 })  # fmt: skip
 UNTOLD = "the loss takes nothing of the batch but outputs, and what is to be learned is not known"
+UNENDED = "it takes longer than there is time for"
 LATER = "what is trained from the second optimizer on"
 KILLED = "killed"  # in the place of an exception, where the process ended in the middle
+FEW = 8  # steps, of which the loss is taken
+TOLD_APART = 0.9  # of the loss of the best constant
 GRACE = 10.0  # seconds that a script has to end, once it is asked to
 
 
@@ -312,7 +318,12 @@ def _watched(job: Job, made: str) -> None:
     fresh = (name for name in sys.modules if name not in before)
     outcome = Outcome(run, loaded=tuple(n for n in fresh if n.partition(".")[0] in LIBRARIES))
     if job.network:
-        outcome = _with_network(outcome, job.network)
+        step, run.step = run.step, None
+        outcome = replace(outcome, unread=UNENDED)
+        _file(Path(made), outcome)  # for this process may be ended in the middle of what comes now
+        run.step = step
+        with contextlib.suppress(KeyboardInterrupt):
+            outcome = _with_network(replace(outcome, unread=""), job.network)
     outcome.run.step = None
     _file(Path(made), outcome)
 
@@ -428,10 +439,29 @@ def _with_network(outcome: Outcome, seconds: float) -> Outcome:
     if unfit is not None and getattr(program.loss, "__self__", None) is outcome.run.step:
         words = unfit.says.rstrip(".")
         return replace(outcome, unread=f"the loss could not be asked again: {words}")
-    data = program.data
+    data, kept = program.data, found.findings
+    if isinstance(data, tuple) and _tells_apart(outcome.run, data[-1]):
+        kept = tuple(f for f in kept if f.name != UNRELATED_TARGETS.name)
     alone = isinstance(data, tuple) and data[-1] is None
     unread = UNTOLD if alone else LATER if outcome.run.successive else ""
-    return replace(outcome, findings=found.findings, unread=unread)
+    return replace(outcome, findings=kept, unread=unread)
+
+
+def _tells_apart(run: ScriptRun, targets: Any) -> bool:
+    """Whether the loss of samples that come for the first time falls below that of a constant."""
+    counts = [e.count for e in run.loaders.values() if e.count]
+    if not counts or not isinstance(targets, Tensor):
+        return False
+    if targets.is_floating_point():
+        names, constant = ("mse_loss",), targets.double().var().item()
+    else:
+        shares = targets.unique(return_counts=True)[1] / targets.numel()
+        names, constant = ("cross_entropy", "nll_loss"), -(shares * shares.log()).sum().item()
+    for (name, _), seen in run.terms.items():
+        first = seen.values[: max(counts)]  # before a loader begins again
+        if name in names and len(first) >= FEW and fmean(first[-FEW:]) < TOLD_APART * constant:
+            return True
+    return False
 
 
 def program_of_run(run: ScriptRun) -> Program:

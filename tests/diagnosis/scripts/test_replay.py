@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from hypothesis import given, strategies as st
 from torch import nn
 from torch._dynamo.utils import counters
 from torch.nn import functional as F
@@ -555,3 +556,70 @@ def test_batches_that_have_the_longest_first_are_one_whole_in_any_order():
     assert (lengths.diff() > 0).any()
     order = torch.arange(96).flip(0)
     assert torch.allclose(program.model(x, lengths)[order], program.model(x[order], lengths[order]))
+
+
+class Closed(nn.Module):
+    """A model that runs a part of itself through a function that is made once."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.drop = nn.Linear(8, 8), nn.Dropout(0.5)
+        self.last = lambda x: self.drop(self.first(x))
+
+    def forward(self, x):
+        return x + self.last(x)
+
+
+def test_a_copy_of_a_model_computes_with_its_own_parts_though_a_function_holds_them():
+    net = Closed()
+    found, *_ = trained(lambda: ([net], lambda x: net(x).square().mean()))
+    model = program_of_step(found.step).model.eval()
+    x = torch.randn(2, 8)
+    assert torch.equal(model(x), x + model.first(x))
+    assert model.first is not net.first
+
+
+class Words(nn.Module):
+    """A recurrent model of words, in either layout."""
+
+    def __init__(self, *, batch_first):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(11, 6), nn.Linear(6, 11)
+        self.rnn = nn.GRU(6, 6, batch_first=batch_first)
+
+    def forward(self, ids, state=None):
+        return self.head(self.rnn(self.embedding(ids), state)[0]).flatten(0, 1)
+
+
+@given(
+    st.integers(8, 12), st.integers(8, 12), st.booleans(), st.sampled_from(["state", "shift", ""])
+)
+def test_samples_behind_time_are_known_by_a_state_or_by_targets_one_time_later(
+    times, samples, time_first, told
+):
+    net = Words(batch_first=not time_first)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    watch = Observer(recorded=True, own=lambda _: True)
+    with torch.random.fork_rng(), watch:
+        for _ in range(2):
+            text = torch.randint(0, 11, (times + 1, samples))
+            other = torch.randint(0, 11, (times, samples))
+            x, y = text[:-1], text[1:] if told == "shift" else other
+            x, y = (x, y) if time_first else (x.t().contiguous(), y.t().contiguous())
+            state = torch.zeros(1, samples, 6) if told == "state" else None
+            optimizer.zero_grad()
+            F.cross_entropy(net(x, state), y.flatten()).backward()
+            optimizer.step()
+    assert watch.run.step is not None, watch.run.unheard
+    behind = time_first and bool(told)
+    with pytest.raises(Refusal, match="time") if behind else contextlib.nullcontext():
+        program_of_step(watch.run.step)
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_a_batch_of_one_sample_is_told_as_that(state):
+    net = Words(batch_first=True)
+    one = lambda: net(torch.randint(0, 11, (1, 5)), torch.zeros(1, 1, 6) if state else None)
+    found, *_ = trained(lambda: ([net], lambda x: one().square().mean()))
+    assert found.step is None
+    assert "one sample" in found.unheard

@@ -4,12 +4,15 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from sigmascope.diagnosis.rules.representations import UNRELATED_TARGETS
+from sigmascope.diagnosis.scripts import running
 from sigmascope.diagnosis.scripts.interventions import ZeroGradients
-from sigmascope.diagnosis.scripts.running import Job, Script, program_of_run, run_here
+from sigmascope.diagnosis.scripts.running import Job, Outcome, Script, program_of_run, run_here
 from tests.diagnosis.scripts.loops import AGAIN, BACK, LOSS, SETUP, STEP, ZERO, code
 from tests.diagnosis.scripts.test_rules import run
 
@@ -109,6 +112,34 @@ def test_a_script_that_hangs_is_ended(runner, tmp_path):
     assert time.monotonic() - start < 30
 
 
+HANGS = f"""
+import time
+class Slow(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+    def forward(self, x):
+        for _ in range(0 if torch.is_grad_enabled() else {{}}):
+            try:
+                time.sleep(600)
+            except KeyboardInterrupt:
+                if {{}} == 1:
+                    raise
+        return self.net(x)
+model = Slow(model)
+{AGAIN}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", [1, 9])  # times that it is asked to end, before it does
+def test_what_was_seen_is_kept_where_the_network_takes_too_long(runner, tmp_path, asked):
+    text = code((SETUP, HANGS.format(asked, asked)))
+    found = runner.run(job(tmp_path, text, seconds=1, start=1, network=1))
+    assert (found.run.steps, found.late) == (12, True)
+    assert "time" in found.unread
+
+
 def test_what_a_script_starts_ends_with_it(runner, tmp_path):
     text = "import subprocess\nopen('pid', 'w').write(str(subprocess.Popen(['sleep', '60']).pid))\n"
     runner.run(job(tmp_path, text + code()))
@@ -187,3 +218,14 @@ def test_another_text_is_run_in_the_place_of_a_file_that_stays_as_it_is(runner, 
     given = replace(job(tmp_path, beside), source=code(("range(4)", "range(1)")), steps=100)
     assert runner.run(given).run.steps == 16
     assert (tmp_path / "train.py").read_text() == beside
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_targets_that_fresh_samples_are_seen_to_tell_are_not_unrelated(mixed, monkeypatch):
+    """Where the network's own diagnosis has no power to say so, or too little time."""
+    mixes = ("(X, Y)", "(X, Y[torch.randperm(256)])") if mixed else ("", "")
+    seen = run(code(mixes, ("range(4)", "range(1)")), recorded=True)
+    told = SimpleNamespace(findings=(UNRELATED_TARGETS.finding("0", "warning", (), ""),))
+    monkeypatch.setattr(running, "diagnose", lambda *_, **__: told)
+    found = running._with_network(Outcome(seen), 1.0)
+    assert [f.name for f in found.findings] == [UNRELATED_TARGETS.name] * mixed
