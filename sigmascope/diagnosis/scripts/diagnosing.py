@@ -196,6 +196,12 @@ class Attempt:
         pairs = [(f, c) for f, c in zip(far, cured, strict=True) if math.isfinite(c)]
         return bool(pairs) and all(not f >= HALF * c and c > 0 for f, c in pairs)
 
+    @property
+    def follows(self) -> bool:
+        """Whether the script as it is comes a tenth as far or more, with every seed."""
+        pairs = zip(self.before, self.after, strict=True)
+        return all(self.first - b >= CLEAR * (self.first - a) for b, a in pairs)
+
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class ScriptDiagnosis(Shown):
@@ -388,7 +394,8 @@ def _asked(
     Cures of what was found come first, then others.
 
     Where several optimizers have losses of their own, none of these tells how far they came, and
-    nothing is tried that no finding asks for; nor does that of a policy. Where no loss was read
+    nothing is tried that no finding asks for; nor does that of a policy, whose data come of what it
+    does, nor one of targets that look ahead. Where no loss was read
     nothing is tried.
     """
     run, seen = first.run.compared, set[str]()
@@ -397,7 +404,8 @@ def _asked(
     asked = [(f.name, made()) for f in found for made in BY_NAME.get(f.name, ())]
     if not learned(run) and not learned(first.run, HALF):
         asked += [(f.name, made()) for f in found for made in FOR_NETWORK.get(f.name, ())]
-    if len(run.optimizers) == 1 and not run.turned:  # of a policy a loss tells nothing
+    # of a policy a loss tells nothing, nor does one whose targets are made of what was learned
+    if len(run.optimizers) == 1 and not (run.turned or run.acts or run.ahead):
         only = run.optimizers[0]
         decay = only.options.get("weight_decay", 0.0)
         beside = only.kind != "Adam" or only.options.get("decoupled_weight_decay")
@@ -655,7 +663,9 @@ def _judged(
     # samples again and again is asked how far draws differ
     meant = (FROZEN_LAYER.name, FROZEN_PARAMETERS.name) if far else ()
     meant += (RANDOM_EVALUATION.name,) if any(m.repeated for m in run.modules) else ()
-    told = [_proved(f, attempts.get(f.name, ()), own.get(f.name)) for f in found]
+    # a rate with which a run learns that goes on is a matter of time
+    slow = RATE_TOO_LOW.name if run.stopped and learned(run) else ""
+    told = [_proved(f, attempts.get(f.name, ()), own.get(f.name), slow) for f in found]
     if far:  # what would bring a run that learns farther is no error of it
         told = [
             replace(f, severity="warning") if f.severity == "error" and f.name not in own else f
@@ -668,7 +678,9 @@ def _judged(
         if name not in names and best is not None:
             kind = by_name[name]
             lost = best.halves and not learned(run)  # in all of the run
-            severity = "error" if lost else "warning" if best.avoided.low >= CLEAR else "note"
+            # what is slow, and falls, may come as far in a run that goes on
+            lost = lost and not (kind == RATE_TOO_LOW and run.stopped and best.follows)
+            severity = "error" if lost else "note" if _is_slight(best, name, slow) else "warning"
             if kind == UNSUITED_WEIGHTS:  # small weights start slowly, which is no fault
                 severity = "note"
             what = "the other loss" if kind == OUTWEIGHED_ERROR else "the loss"
@@ -698,22 +710,29 @@ def _judged(
         f.name not in own and not proved,
     )
     # in this order, but for what another one brings, which comes behind that; what is a note
-    # explains nothing, but for what a network has by what it has
+    # explains nothing, but for what a network has by what it has, and no error
     left, kinds, waiting = sorted(told, key=rank), {**of_network, **own}, list[Finding]()
-    explains = lambda g, name: g.severity != "note" or own.keys().isdisjoint((g.name, name))
+    explains = lambda g, w: (
+        g.severity != "note" or (w.severity != "error" and own.keys().isdisjoint((g.name, w.name)))
+    )
     while left:
         f, *left = left
         pairs = [(g, k.name) for g in left if g.name in kinds for k in kinds[g.name].brings]
-        ahead = {name for g, name in pairs if explains(g, name)}
-        yield from (w for w in (f, *waiting) if w.name not in ahead)
-        waiting = [w for w in (*waiting, f) if w.name in ahead]
+        late = [w for w in (*waiting, f) if any(w.name == n and explains(g, w) for g, n in pairs)]
+        yield from (w for w in (f, *waiting) if w not in late)
+        waiting = late
 
 
 def _gain_of(attempt: Attempt) -> float:
     return attempt.avoided.value
 
 
-def _proved(finding: Finding, made: Sequence[Attempt], kind: Kind | None) -> Finding:
+def _is_slight(best: Attempt, name: str, slow: str) -> bool:
+    """Whether what helps with something that is no mistake of the loop is worth a note alone."""
+    return best.avoided.low < CLEAR or (name == slow and not best.halves)
+
+
+def _proved(finding: Finding, made: Sequence[Attempt], kind: Kind | None, slow: str) -> Finding:
     """A finding as severe as what proves it."""
     if not made:
         return finding
@@ -723,7 +742,8 @@ def _proved(finding: Finding, made: Sequence[Attempt], kind: Kind | None) -> Fin
         return finding
     if best.helps:
         words = f" With {best.says} the loss ends at {best.after[0]:.3g}, not {best.before[0]:.3g}."
-        severity: Severity = "error" if best.halves else "warning"
+        slight = kind is None and _is_slight(best, finding.name, slow)
+        severity: Severity = "error" if best.halves else "note" if slight else "warning"
         if proven and ORDER.index(finding.severity) < ORDER.index(severity):
             severity = finding.severity
     else:
@@ -733,7 +753,10 @@ def _proved(finding: Finding, made: Sequence[Attempt], kind: Kind | None) -> Fin
             words += f"{best.before[0]:.3g}; there was no time to tell that from chance."
         severity = "note" if kind is None or finding.severity == "note" else "warning"
     evidence = (*finding.evidence, _evidence(best))
-    return replace(finding, severity=severity, says=finding.says + words, evidence=evidence)
+    # what is proved by a change of its own stands for itself
+    follows = "" if best.helps else finding.follows
+    says = finding.says + words
+    return replace(finding, severity=severity, says=says, evidence=evidence, follows=follows)
 
 
 def _evidence(attempt: Attempt) -> Reading:

@@ -21,7 +21,7 @@ import time
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -369,6 +369,7 @@ class Observer(Closing):
             lost = [self._names[key] for key in self._names if key in never & cut.behind]
             numbers = sum(count for _, count in lost)
             fed, across = (n / looked if cut.largest > 1 else 0.0 for n in (cut.fed, cut.across))
+            self.run.acts = self.run.acts or (cut.how == "sample" and not (fed or across))
             if lost or fed or across or cut.lost:
                 names = tuple(n for n, _ in lost)
                 scored = cut.how in ("sample", "no_grad") and self._recorder.scored
@@ -488,6 +489,16 @@ class Observer(Closing):
                 for key, m in parts.items()
                 if m is not None and many[n][id(m)] > 1 and any(True for _ in m.parameters())
             )
+            with suppress(Exception):  # nothing that is watched may stop training
+                for other, like in self._roots.items():
+                    pairs = [*zip(module.parameters(), other.parameters(), strict=False)]
+                    drawn = any(a.ndim > 1 for a, _ in pairs)  # and no gains, which begin alike
+                    if (
+                        drawn
+                        and is_copy(module, other)
+                        and all(torch.equal(*pair) for pair in pairs)
+                    ):
+                        seen.twin = like.twin = True
             self.run.modules.append(seen)
         if self._roused or not any(p.requires_grad for p in module.parameters()):
             return None  # in between, evaluations alone are heard
@@ -698,8 +709,14 @@ class Observer(Closing):
             self._comparisons.forget()
         found = own(*args, **named)
         self._break("gradients", (p.grad for p in self._held() if p.grad is not None))
-        for each in self._live:
+        for optimizer, each in pairs:
             each.within += each.stepping
+            if all(g.gave is None and g.now is None for g in each.gradients):
+                # they may lead to no loss, as a layer that is not called: follow what does
+                given = [p for p in held_by(optimizer) if p.grad is not None and _any(p.grad)]
+                if given:
+                    each.gradients = _chosen(given)
+                    before |= {id(g): None for g in each.gradients}
             changed = [g for g in each.gradients if not _is_same(g.now, before[id(g)])]
             nothing = not changed and not any(
                 g.now is not None and _any(g.now) for g in each.gradients
@@ -717,7 +734,9 @@ class Observer(Closing):
                 if each.stepping:
                     each.seen.backward = where
         limit = None if self._steps is None else 4 * self._steps
-        if limit is not None and self.run.backwards > limit and not self.run.steps:
+        if not self.run.steps and (
+            (limit is not None and self.run.backwards > limit) or self._is_over()
+        ):
             self._end()
         return found
 
@@ -868,6 +887,8 @@ class Observer(Closing):
 
     def _sampled(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         spread = args[0]
+        if not getattr(spread, "has_rsample", False):
+            self.run.acts = True
         if not getattr(spread, "has_rsample", False) or not torch.is_grad_enabled():
             return own(*args, **named)
         if self.intervention.keeps_graph():
@@ -959,9 +980,6 @@ class Observer(Closing):
 
     def _follow(self, optimizer: Optimizer, where: Line | None) -> _Followed:
         every = held_by(optimizer)
-        trained = [p for p in every if p.requires_grad]
-        middle = sorted(trained, key=Tensor.numel)[: FOLLOWED // 2]
-        chosen = {id(p): p for p in (*middle, *trained[: FOLLOWED // 2])}
         for p in every:  # what it was in another phase tells nothing of this one
             self._zeros.pop(id(p), None)
         place = type(optimizer).__name__, where
@@ -975,9 +993,9 @@ class Observer(Closing):
             self._known[key] = seen
         group = optimizer.param_groups[0] if optimizer.param_groups else {}
         seen.options = {k: v for k, v in group.items() if isinstance(v, int | float) and k != "lr"}
-        gradients = [_Gradient(weakref.ref(p)) for p in chosen.values()]
         self._wake()
-        followed = self._optimizers[optimizer] = _Followed(seen, gradients)
+        chosen = _chosen([p for p in every if p.requires_grad])
+        followed = self._optimizers[optimizer] = _Followed(seen, chosen)
         self._live = (*self._optimizers.values(),)
         return followed
 
@@ -1090,7 +1108,7 @@ class Observer(Closing):
             if run.early is None:
                 self._read()
                 run.early = replace(deepcopy(run), stopped=True)
-        if self._seconds is not None and trained > self._seconds:
+        if self._is_over():
             self._end()
 
     def _looked_behind(self, optimizer: Optimizer, each: _Followed) -> None:
@@ -1139,6 +1157,10 @@ class Observer(Closing):
         each.stepping = each.forward_since = False
         each.dropped.clear()
         each.backwards = each.within = 0
+
+    def _is_over(self) -> bool:
+        trained = time.perf_counter() - (self._began or self._start)
+        return self._seconds is not None and trained > self._seconds
 
     def _end(self) -> None:
         self.run.stopped = True
@@ -1324,6 +1346,13 @@ def _shapes(of: Iterable[Tensor]) -> tuple[tuple[int, ...], ...]:
 def _any(grad: Tensor) -> bool:
     dense = grad.coalesce().values() if grad.is_sparse else grad
     return bool(torch.count_nonzero(dense.detach()))
+
+
+def _chosen(among: Sequence[Tensor]) -> list[_Gradient]:
+    """The parameters that are followed: the smallest ones, and the first."""
+    half = FOLLOWED // 2
+    some = (*sorted(among, key=Tensor.numel)[:half], *among[:half])
+    return [_Gradient(weakref.ref(p)) for p in {id(p): p for p in some}.values()]
 
 
 def _marked(grad: Tensor | None) -> _Mark | None:

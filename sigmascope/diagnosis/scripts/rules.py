@@ -206,7 +206,8 @@ OTHER_PARAMETERS = Kind(
 )
 LEFT_OUT_PARAMETERS = Kind(
     "left-out-parameters",
-    "parameters of a model that is called, which take gradients, are in no optimizer",
+    "parameters of a model that is called, which take gradients, are in no optimizer; a note where "
+    "the model began with the weights of another one, which trains",
     SOURCE,
     brings=TRAINING,
 )
@@ -315,6 +316,18 @@ def left_out(run: ScriptRun) -> Iterator[Finding]:
                 f"gradients and never change ({m.outside_numbers:,} of {m.parameters:,} numbers): "
                 "this part of the model was put in the place of another one behind it.",
                 ("Make the optimizer when the model has all its parts.",),
+            )
+            continue
+        alike = [o for o in called if o is not m and o.twin and o.kind == m.kind and not o.outside]
+        if m.twin and m in whole and alike:  # it follows the other one, as targets of Q-learning do
+            yield LEFT_OUT_PARAMETERS.finding(
+                _where(m.place),
+                "note",
+                _share(main.steps, main.steps),
+                f"A {m.kind} is called that began with the weights of another one, which trains; "
+                "no optimizer has its own. Gradients are computed for it, and left aside: right if "
+                "it is to follow the other one, as a target network does.",
+                ("Call it under `torch.no_grad()`; if it is to learn, give it to the optimizer.",),
             )
             continue
         yield LEFT_OUT_PARAMETERS.finding(
@@ -1227,6 +1240,7 @@ def nothing_loaded(run: ScriptRun) -> Iterator[Finding]:
             do = "Keep a copy: `copy.deepcopy(model.state_dict())`."
         elif loaded.same:
             severity = "note"
+            do = "Look which file it is, and whether the model behind it had been trained."
         yield NOTHING_LOADED.finding(
             _where(loaded.place),
             severity,
@@ -1817,7 +1831,8 @@ HARMFUL_DECAY = Kind(
 DISCRIMINATOR_WON = Kind(
     "discriminator-won",
     "of the losses of two optimizers, one of which trains through the model of the other, one is "
-    "next to nothing, and the other one large or faded",
+    "next to nothing, and the other one large or faded; a note of a large one where the run was "
+    "stopped",
     SOURCE,
 )
 
@@ -1839,14 +1854,16 @@ def discriminator_won(run: ScriptRun) -> Iterator[Finding]:
     faded = lambda first, last, low: low < 0 and abs(last) < WON * abs(first)
     lost = [t for t in tails if t not in won and (t[2] > least or faded(*t[1:]))]
     if won and lost:
-        o, first, last, _ = lost[0]
+        o, first, last, low = lost[0]
+        # one that grows has slopes still, and may catch up behind these steps
+        open_ = run.stopped and not faded(first, last, low)
         yield DISCRIMINATOR_WON.finding(
             _where(won[0][0].backward),
-            "warning",
+            "note" if open_ else "warning",
             _share(o.steps, o.steps),
             f"The loss at {_where(won[0][0].backward)} has fallen to next to nothing, and that at "
-            f"{_where(o.backward)} went from {first:.3g} to {last:.3g}: the one always wins, and "
-            "the other one learns nothing of it.",
+            f"{_where(o.backward)} went from {first:.3g} to {last:.3g}: the one always wins"
+            + (" in these steps." if open_ else ", and the other one learns nothing of it."),
             ("Give the one that wins a lower rate or fewer steps.",),
         )
 

@@ -151,6 +151,7 @@ class Called:
         asked_longest: The same, where it is called without gradients.
         unchanged: Share of the columns of what goes in that come out as they were.
         repeated_layers: Names of layers with parameters that stand in a list more than once.
+        twin: Whether another one has the same weights when the later of the two is called first.
         lagging: Share of running statistics that was what they were built with still, when it was
             asked in evaluation mode last.
     """
@@ -182,6 +183,7 @@ class Called:
     asked_longest: int = 0
     unchanged: float = 0.0
     repeated_layers: tuple[str, ...] = ()
+    twin: bool = False
     lagging: float = 0.0
 
 
@@ -356,6 +358,8 @@ class ScriptRun:
             had weights of both, by name and place.
         turned: How often log probabilities that are weighted were made smaller by a step, the more
             the larger their weight, by place; and how often there were any.
+        acts: Whether something was drawn of a distribution that went into no module, as a policy's
+            actions, which later data come of.
         drawn: How often, from one step to the next, random numbers that are drawn at a place were
             the same, and how often there were any, by function and place.
         scaled: How often a scaler made a loss larger, and how often gradients that were still so
@@ -433,6 +437,7 @@ class ScriptRun:
     reversed: dict[Any, tuple[int, int]] = field(default_factory=dict)
     attached: Counter[Any] = field(default_factory=Counter)
     two_sided: Counter[Any] = field(default_factory=Counter)
+    acts: bool = False
     drawn: dict[Any, tuple[int, int]] = field(default_factory=dict)
     scaled: Counter[Any] = field(default_factory=Counter)
     turned: dict[Any, tuple[int, int]] = field(default_factory=dict)

@@ -495,7 +495,24 @@ def flow(x):
     return x
 {AGAIN.replace("model", "layers")}
 """
+SPARE = f"""
+class Spare(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.scale, self.other, self.net = nn.BatchNorm1d(1), nn.Linear(1, 1), net
+    def forward(self, x):
+        return self.net(x)
+model = Spare(model)
+{AGAIN}
+"""
+ADVANTAGE = """ahead = y + 0.9 * model(x.flip(0)).amax(1)
+        gain = (ahead - model(x)[:, 0]).detach()
+        loss = (gain[:, None] * model(x).log_softmax(1)).square().mean()"""
+TOWARDS = """ahead = y + 0.9 * other(x.flip(0)).amax(1)
+        loss = nn.functional.smooth_l1_loss(model(x)[:, 0], ahead)"""
 HEALTHY = {
+    "layers that nothing is led through stand before the others": ((SETUP, SPARE),),
+    "advantages are detached": (("loss = " + LOSS, ADVANTAGE),),
     **{
         f"weights moved by hand, {how}": ((ZERO + BACK + STEP, BACK + text),)
         for how, text in MOVED.items() if how != "made anew"

@@ -12,6 +12,7 @@ from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate
 from sigmascope.diagnosis.rules.dependences import RANDOM_EVALUATION
 from sigmascope.diagnosis.rules.representations import DEAD_UNITS, LOST_INPUTS
+from sigmascope.diagnosis.rules.sequences import READ_PADDING
 from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, STUCK_TRAINING
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
 from sigmascope.diagnosis.scripts import Attempt, diagnose_script, diagnosing
@@ -152,19 +153,22 @@ def test_less_than_half_as_far_is_told_from_nearly_as_far():
 
 
 @pytest.mark.parametrize(
-    ("later", "turned", "judged"),
+    ("later", "seen", "judged"),
     [
         (0.25, {}, ["rate x 0.1", "rate x 10", "rate x 0.01", "rate x 100"]),
         (0.375, {}, ["rate x 0.1", "rate x 10", "rate x 0.01", "rate x 100"]),
         (0.376, {}, ["rate x 0.1", "rate x 0.01"]),  # one that warms up is not judged to be low
-        (0.25, {Line("a.py", 2): (0, 9)}, None),  # of a policy a loss does not tell how far it came
+        # of a policy a loss does not tell how far it came, nor of targets that are learned, too
+        (0.25, {"turned": {Line("a.py", 2): (0, 9)}}, None),
+        (0.25, {"acts": True}, None),
+        (0.25, {"ahead": True}, None),
     ],
 )
-def test_rates_are_tried_where_the_loss_tells_how_far_a_script_came(later, turned, judged):
+def test_rates_are_tried_where_the_loss_tells_how_far_a_script_came(later, seen, judged):
     place = Line("a.py", 1)
     main = OptimizerSeen("SGD", None, 1, backward=place, steps=9, rates=[0.25, later])
     losses = {place: LossSeen(place, [1.0] * 9)}
-    run = ScriptRun(optimizers=[main], losses=losses, turned=turned)
+    run = ScriptRun(optimizers=[main], losses=losses, **seen)
     names = [one.name for _, one, _ in _asked(Outcome(run), (), set())]
     assert [n for n in names if n.startswith("rate")] == (judged or [])
     assert bool(names) == (judged is not None)
@@ -363,13 +367,27 @@ FREED = {FROZEN_LAYER.name: [tried("unfrozen", 0.2, before=0.3, after=0.1, first
 FASTER = [{LOW: [tried("rate x 100", 0.6, before=b, after=0.01, first=1.0)]} for b in (0.3, 0.8)]
 STUCK = STUCK_TRAINING.finding("(training)", "warning", (), "")
 UNTOLD = Attempt("rate x 1e3", "", (0.8,), (0.001,), 1.0, _paired([0.8]))
-FELL, STAYED = ({"losses": {None: LossSeen(None, [1.0] * 8 + [last] * 32)}} for last in (0.3, 0.8))
+SLIGHT = {LOW: [tried("rate x 10", 0.05, before=0.8, after=0.75, first=1.0)]}
+CRAWLS = {LOW: [tried("rate x 100", 0.78, before=0.98, after=0.2, first=1.0)]}
+PADDED = READ_PADDING.finding("lstm", "note", (), "")
+NEARER = {LOW: [tried("rate x 10", 0.25, before=0.7, after=0.45, first=1.0)]}
+FELL, STAYED, HARDLY = (
+    {"losses": {None: LossSeen(None, [1.0] * 8 + [last] * 32)}} for last in (0.3, 0.8, 0.95)
+)
+GOES_ON = {"stopped": True}
 ASKED, ONCE = ({"modules": [Called("Net", None, repeated=r)]} for r in (True, False))
 JUDGED = (
     # what another finding brings comes behind it, however sure
     ([SORTED[0]], {HIGH: [CURED]}, {}, [("one-class-batches", "warning"), (HIGH, "error")]),
     ([SORTED[1]], {HIGH: [CURED]}, {}, [(HIGH, "error"), ("one-class-batches", "note")]),
     (DEAD[::-1], {}, {}, [("dead-units", "note"), ("lost-inputs", "warning")]),
+    # but for an error, which a note does not explain
+    (
+        [PADDED, replace(SLOW, follows=PADDED.name)],
+        FASTER[1],
+        STAYED,
+        [(LOW, "error"), (PADDED.name, "note")],
+    ),
     # of a lower and a higher rate that both help one does by chance
     ([], {HIGH: [HALF], LOW: [tried("rate x 10", 0.3)]}, {}, [(LOW, "warning")]),
     ([], {HIGH: [HALF], LOW: [tried("rate x 10", -0.3)]}, {}, [(HIGH, "note")]),
@@ -382,6 +400,16 @@ JUDGED = (
     ([SLOW], FASTER[0], FELL, [(LOW, "warning")]),
     ([SLOW], FASTER[1], FELL, [(LOW, "warning")]),
     ([SLOW], FASTER[1], STAYED, [(LOW, "error")]),
+    # a gain that is slight is a note, whatever asked for it
+    ([SLOW], SLIGHT, STAYED, [(LOW, "note")]),
+    ([], SLIGHT, STAYED, [(LOW, "note")]),
+    # a run that learns, and goes on, may come as far in time; not so one that hardly falls
+    ([], NEARER, STAYED, [(LOW, "warning")]),
+    ([], NEARER, STAYED | GOES_ON, [(LOW, "note")]),
+    ([SLOW], NEARER, STAYED | GOES_ON, [(LOW, "note")]),
+    ([], FASTER[1], HARDLY, [(LOW, "error")]),
+    ([], FASTER[1], HARDLY | GOES_ON, [(LOW, "warning")]),
+    ([], CRAWLS, HARDLY | GOES_ON, [(LOW, "error")]),
     # that copies of it learned nothing in fewer steps is no word on a script that learns
     ([STUCK], {}, FELL, []),
     ([STUCK], {}, STAYED, [(STUCK.name, "warning")]),
@@ -395,8 +423,10 @@ JUDGED = (
 def test_findings_are_as_severe_as_what_proves_them_and_causes_come_first(
     found, attempts, seen, told
 ):
-    judged = _judged(found, attempts, ScriptRun(steps=40, **seen))
+    judged = [*_judged(found, attempts, ScriptRun(steps=40, **seen))]
     assert [(f.name, f.severity) for f in judged] == told
+    proved = {name for name, made in attempts.items() if any(a.helps for a in made)}
+    assert not [f for f in judged if f.follows and f.name in proved]
 
 
 SHARED = """\

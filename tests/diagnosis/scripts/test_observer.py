@@ -17,7 +17,18 @@ from torch.nn import functional as F
 from sigmascope.diagnosis.scripts.interventions import KeptGraph
 from sigmascope.diagnosis.scripts.observer import Observer, Stopped
 from sigmascope.diagnosis.scripts.rules import found_in
-from tests.diagnosis.scripts.loops import AGAIN, DROPS, FAULTY, HEALTHY, LOADER, SETUP, STEP, code
+from tests.diagnosis.scripts.loops import (
+    AGAIN,
+    DROPS,
+    FAULTY,
+    HEALTHY,
+    LOADER,
+    LOSS,
+    SETUP,
+    STEP,
+    ZERO,
+    code,
+)  # fmt: skip
 from tests.diagnosis.scripts.test_rules import run
 from tests.sampling import some
 
@@ -299,3 +310,62 @@ def test_weights_of_every_kind_of_numbers_are_seen_to_move(kind):
                 w.sub_(0.1 * w.grad)
             w.grad = None
     assert watching.run.moved_by_hand == 3
+
+
+PARTS = """
+class Parts(nn.Module):
+    def __init__(self, widths, used):
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Sequential(nn.Linear(8, w), nn.Linear(w, 2)) for w in widths)
+        self.used = used
+    def forward(self, x):
+        return sum(self.parts[k](x) for k in self.used)
+model = Parts({}, {})
+opt = torch.optim.SGD(model.parameters(), lr=0.05)
+"""
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    st.data(),
+    st.sampled_from([(STEP, STEP), (ZERO, "")]),
+)
+def test_whichever_parts_of_a_model_are_used_its_loop_is_told_from_what_they_receive(
+    widths, data, change
+):
+    places = st.sampled_from(range(len(widths)))
+    used = data.draw(st.lists(places, min_size=1, unique=True))
+    names = {f.name for f in found_in(run(code((SETUP, PARTS.format(widths, used)), change)))}
+    assert names == ({"gradients-not-zeroed"} if change[1] == "" else set())
+
+
+DRAWS = {  # and whether what is drawn goes out of the model, as what a policy does
+    "torch.distributions.Categorical(logits=model(x)).sample()": True,
+    "torch.distributions.Normal(model(x), 1.0).sample()": True,
+    "model[2](model[1](torch.distributions.Normal(model[0](x), 1.0).sample()))": False,
+    "torch.distributions.Normal(model(x), 1.0).rsample()": False,
+    "torch.randint(0, 2, (16,))": False,
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_what_is_drawn_of_a_model_and_goes_into_none_is_an_action(draw):
+    assert run(code((STEP, f"{STEP}        drawn = {draw}\n"))).acts == DRAWS[draw]
+
+
+AHEAD = """\
+target = y + 0.9 * {}
+        loss = nn.functional.mse_loss(model(x)[:, 0], target)"""
+LEAST = "torch.cat([model(x.flip(0)), model(x)], 1).min(1)[0]"
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_a_sum_of_data_and_of_what_is_learned_looks_ahead_without_gradients(gradients):
+    whole = AHEAD.replace("target =", "target = (").replace("{}", LEAST + ")")
+    text = whole if gradients else whole.replace(")\n", ").detach()\n", 1)
+    assert run(code(("loss = " + LOSS, text))).ahead != gradients
+
+
+def test_a_least_of_several_that_is_taken_without_gradients_looks_ahead():
+    text = AHEAD.replace("target =", "with torch.no_grad(): target =").format(LEAST)
+    assert run(code(("loss = " + LOSS, text))).ahead

@@ -31,6 +31,7 @@ from tests.diagnosis.scripts.loops import (
     SETUP,
     SLOPE,
     STEP,
+    TOWARDS,
     WORDS,
     ZERO,
     code,
@@ -372,7 +373,19 @@ def test_of_many_names_three_are_told_and_the_others_counted(count, told):
     assert told in found.says
 
 
-def beside(*courses):
+@pytest.mark.parametrize(
+    ("made", "severity"),
+    [("copy.deepcopy(model)", "note"), ("model", None),
+     ("nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))", "warning")],
+)  # fmt: skip
+def test_a_model_that_no_optimizer_has_may_follow_the_one_that_it_began_like(made, severity):
+    """As a target network, of which gradients are computed and left aside; not so the others."""
+    text = code((SETUP, f"import copy; other = {made}"), ("loss = " + LOSS, TOWARDS))
+    found = [f.severity for f in found_in(run(text)) if f.name == "left-out-parameters"]
+    assert found == ([severity] if severity else [])
+
+
+def beside(*courses, stopped=False):
     """What is said of two that train, one through the other, by their losses from first to last."""
     places = [Line("<loop>", k) for k in range(len(courses))]
     both = [
@@ -381,10 +394,11 @@ def beside(*courses):
     ends = [[first, *[last] * 39] for first, last in courses]
     losses = {place: LossSeen(place, values) for place, values in zip(places, ends, strict=True)}
     modules = [Called("Net", None, fed=True)]
-    run = ScriptRun(steps=80, optimizers=both, losses=losses, modules=modules)
+    how = {"optimizers": both, "losses": losses, "modules": modules, "stopped": stopped}
+    run = ScriptRun(steps=80, **how)
     judge = replace(run, ahead=True)  # of what an actor does, whose targets look ahead
     assert [*discriminator_won(judge)] == []
-    return "discriminator-won" in [f.name for f in discriminator_won(run)]
+    return next((f.severity for f in discriminator_won(run)), None)
 
 
 @pytest.mark.parametrize(
@@ -401,7 +415,13 @@ def beside(*courses):
     ],
 )
 def test_one_has_won_where_the_other_is_large_or_has_faded(winner, loser, told):
-    assert beside(winner, loser) == beside(loser, winner) == told
+    assert beside(winner, loser) == beside(loser, winner) == ("warning" if told else None)
+
+
+def test_one_that_is_behind_when_a_run_is_stopped_may_catch_up_and_one_that_faded_may_not():
+    won = 1.0, 0.01
+    assert beside(won, (1.0, 4.0), stopped=True) == "note"
+    assert beside(won, (-1.0, -0.01), stopped=True) == "warning"
 
 
 def test_zeros_that_no_loss_has_led_to_are_no_slope_of_nothing():
