@@ -926,7 +926,8 @@ def reached(model: nn.Module) -> Iterator[tuple[str, Any]]:
             continue
         seen.add(id(one))
         yield name, one
-        left += [(f"{name}.{key}" if name else key, part) for key, part in contents(one)]
+        parts = (p for p in contents(one) if p[0] != "_compiled_call_impl")  # torch leaves it out
+        left += [(f"{name}.{key}" if name else key, part) for key, part in parts]
 
 
 def _twin(one: Any) -> Any:
