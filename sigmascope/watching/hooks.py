@@ -16,6 +16,8 @@ from torch.utils.hooks import RemovableHandle
 from sigmascope.models.state import is_compiled
 
 Heard = Callable[[Tensor, Any], None]
+# of these there are no features that every sample has a number of
+SPARSE = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 AGAIN: ContextVar[Collection[Any] | None] = ContextVar("again", default=None)
 
 
@@ -48,7 +50,7 @@ class Ear:
 
     Args:
         module: Whose calls are heard.
-        hear: Called with its first tensor argument and its output.
+        hear: Called with its first tensor argument and its output, unless that argument is sparse.
         listener: Told the seconds that it took, and what went wrong.
     """
 
@@ -69,7 +71,7 @@ class Ear:
         self._in_order |= not in_backward()
         try:
             tensor = next((v for v in (*args, *kwargs.values()) if isinstance(v, Tensor)), None)
-            if tensor is not None:
+            if tensor is not None and tensor.layout not in SPARSE:
                 with torch.no_grad():
                     self._hear(tensor.detach(), output)
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)

@@ -37,6 +37,28 @@ def test_sizes_and_variation_are_those_of_what_each_layer_reads():
     assert ("dead units", "0") not in found  # inputs are no units
 
 
+class Sparse(nn.Module):
+    """A linear layer of a matrix that may be sparse, as of words or neighbours."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(outputs, inputs, dtype=torch.float64) / inputs)
+
+    def forward(self, x):
+        return x @ self.weight.mT
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+@pytest.mark.parametrize("layout", ["to_sparse_coo", "to_sparse_csr"])
+def test_a_layer_that_is_handed_a_sparse_matrix_keeps_no_other_from_being_read(layout):
+    torch.manual_seed(0)
+    model = nn.Sequential(Sparse(5, 8), nn.ReLU(), nn.Linear(8, 3).double())
+    x = torch.randn(6, 5, dtype=torch.float64).relu()
+    dense, found = read_of(model, x), read_of(model, getattr(x, layout)())
+    assert found == pytest.approx({at: v for at, v in dense.items() if at[1] != "0"}, rel=1e-12)
+    assert ("mean square", "2") in found
+
+
 def test_passes_of_one_step_add_up():
     torch.manual_seed(0)
     model = stack(5, 8, 3).double()
