@@ -81,7 +81,7 @@ from sigmascope.models.samples import tensors
 from sigmascope.models.state import is_compiled, is_untouched
 
 FOLLOWED = 4  # parameters of each optimizer whose gradients are followed
-KEPT = 16  # batches that are kept
+KEPT = 16  # batches that are kept, and models that others are compared with
 SMALL = 1 << 14  # numbers of a parameter that are kept from step to step
 MARKED = 256  # batches by which it is seen whether one comes again and again
 FEW = 8  # calls, from which something is a habit
@@ -196,6 +196,7 @@ class _Quiet:
         module: The model, by whose identity it is known while it lives.
         kind: Its class.
         mark: Versions of its weights at the first call, summed up.
+        place: Of that.
         began: Steps made before it.
         changed: Whether the weights were written to since.
         twin: Whether another one like it trains, and a maximum of what this one gives is taken.
@@ -209,6 +210,7 @@ class _Quiet:
     module: weakref.ref[nn.Module]
     kind: type[nn.Module]
     mark: int
+    place: Line | None = None
     began: int = 0
     changed: bool = False
     twin: bool = False
@@ -376,6 +378,16 @@ class Observer(Closing):
                 more = {"scored": scored, "carried": cut.carried / looked, "lost": cut.lost}
                 seen = CutSeen(place, cut.how, names, numbers, of, fed, across, **more)
                 self.run.cuts.append(seen)
+        for q in self._quiet.values():  # or where there never was one
+            module = q.module()
+            own = [] if module is None else [*module.named_parameters()]
+            idle = (
+                own and q.calls >= FEW and all(p.requires_grad and id(p) in never for _, p in own)
+            )
+            if idle:
+                names = tuple(f"{q.kind.__name__}.{n}" for n, _ in own)
+                numbers = sum(p.numel() for _, p in own)
+                self.run.cuts.append(CutSeen(q.place, "no_grad", names, numbers, of + numbers))
         self.run.turned, self.run.draws = self._recorder.turned, self._recorder.draws
         self.run.ahead = bool(self._recorder.ahead)
         self.run.drawn = {key[:2]: counts for key, counts in self._recorder.again.items()}
@@ -490,7 +502,7 @@ class Observer(Closing):
                 if m is not None and many[n][id(m)] > 1 and any(True for _ in m.parameters())
             )
             with suppress(Exception):  # nothing that is watched may stop training
-                for other, like in self._roots.items():
+                for other, like in [*self._roots.items()][:KEPT]:
                     pairs = [*zip(module.parameters(), other.parameters(), strict=False)]
                     drawn = any(a.ndim > 1 for a, _ in pairs)  # and no gains, which begin alike
                     if (
@@ -607,7 +619,8 @@ class Observer(Closing):
         known = self._quiet.get(id(module))
         if known is None or known.module() is not module:
             ref = weakref.ref(module)
-            known = self._quiet[id(module)] = _Quiet(ref, type(module), mark, self.run.steps)
+            how = ref, type(module), mark, self._place(), self.run.steps
+            known = self._quiet[id(module)] = _Quiet(*how)
         known.changed = known.changed or mark != known.mark
         known.trains = known.trains or module in self._roots
         known.calls += 1

@@ -361,6 +361,25 @@ def test_a_cut_between_modules_is_told_though_all_receive_a_gradient(way):
     assert [f.severity for f in found] == [BETWEEN[way]]
 
 
+UNGRADED = """\
+with torch.no_grad(): h = model[1](model[0](x))
+        loss = nn.functional.cross_entropy(model[2]({}), y)"""
+
+
+@pytest.mark.parametrize(
+    ("given", "made", "told"),
+    [
+        ("h", "", ["warning"]),
+        ("h + 0 * model[0](x)", "", []),  # which give gradients, too
+        ("h", "opt = torch.optim.SGD(model[2].parameters(), lr=0.5)", []),  # and are to be kept
+        ("h", "model[0].requires_grad_(False)", []),
+    ],
+)
+def test_what_an_optimizer_holds_and_runs_without_gradients_alone_is_told(given, made, told):
+    found = found_in(run(code((SETUP, made), ("loss = " + LOSS, UNGRADED.format(given)))))
+    assert [f.severity for f in found if f.name == "cut-graph" and "`no_grad`" in f.says] == told
+
+
 @pytest.mark.parametrize(
     ("count", "told"),
     [(3, "`p0`, `p1`, `p2` of"), (4, "`p0`, `p1`, `p2` and 1 more of"), (6, "`p2` and 3 more of")],
