@@ -43,8 +43,13 @@ FILES = sorted(
 @functools.cache
 def imports(code):
     """Every statement that imports, also those inside functions."""
-    nodes = ast.walk(ast.parse(code))
-    return [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    found, open_ = [], [ast.parse(code)]
+    while open_:  # no expression holds one, and most of a file is expressions
+        node = open_.pop()
+        inner = (c for c in ast.iter_child_nodes(node) if not isinstance(c, ast.expr))
+        open_ += inner
+        found += [node] * isinstance(node, ast.Import | ast.ImportFrom)
+    return found
 
 
 def rooms_imported(code):

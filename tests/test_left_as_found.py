@@ -27,7 +27,7 @@ from sigmascope.models.samples import as_tensor, mapped, prepared, run
 
 EXPECTED = (Refusal, Inapplicable)
 ENDS = ("success", "exception", "interrupt")
-SLICE = 60  # cases of the product in the default tests
+SLICE = 30  # cases of the product in the default tests
 
 
 class Injected(Exception):
@@ -281,8 +281,8 @@ def test_layers_that_read_nothing_of_the_batch_are_known():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("as_users_see_it")
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("name", EVERY)
-def test_every_case_is_left_as_found(name, door, end):
-    require_as_found(name, door, end)
+def test_every_case_is_left_as_found(name):
+    for door in DOORS:  # no item for each of ten thousand: each commit would collect them
+        for end in ENDS:
+            require_as_found(name, door, end)

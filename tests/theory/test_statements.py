@@ -1,7 +1,8 @@
 """Nothing that a paper numbers is left out, and what is said of it can be seen where it is said."""
 
-import importlib
+import functools
 import os
+import pydoc
 import re
 from pathlib import Path
 
@@ -32,15 +33,19 @@ OF_OTHERS = {  # numbers of what a paper cites
     "jacot2023": {"Theorem 2"},
     "riedi2022": {"Lemma 1", "Proposition 3.1", "Theorem 6.1", "Theorem 6.2"},
 }
-ids = lambda s: s.name
 
 
 def of(paper):
     return [s for s in STATEMENTS if s.paper == paper]
 
 
+@functools.cache
+def text_of(file):
+    return (ROOT / file).read_text("utf-8")
+
+
 def anchors(paper):
-    page = (ROOT / f"docs/theory/{paper}.md").read_text("utf-8")
+    page = text_of(f"docs/theory/{paper}.md")
     heads = re.findall(r"^#+ (.+)$", page, flags=re.M)
     slugs = {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for h in heads}
     return slugs | set(re.findall(r"^\((\S+)\)=$", page, flags=re.M))
@@ -67,53 +72,41 @@ def test_nothing_that_a_paper_numbers_is_blank(paper):
     assert named - OF_OTHERS[paper] == set()
 
 
-@pytest.mark.parametrize("statement", STATEMENTS, ids=ids)
-def test_what_is_said_of_each_can_be_seen(statement):
-    assert statement.says
-    assert statement.words
-    kinds = {where.partition(":")[0] for where in statement.where}
-    assert kinds & {*STATES[statement.state][1]}, f"{statement.state} by {kinds}"
-    assert kinds <= {"theorem", "test", "page", "code", "figure", "source"}
-    assert {*statement.places("theorem")} <= {theorem.name for theorem in THEOREMS}
-    assert {*statement.places("figure")} <= {figure.name for figure in FIGURES}
-    assert {p.removeprefix("#") for p in statement.places("page")} <= anchors(statement.paper)
-    for place in statement.places("test"):
-        file, _, test = place.partition("::")
-        test = test.partition("[")[0]
-        assert f"def {test}(" in (ROOT / file).read_text("utf-8")
-    for place in statement.places("code"):
-        parts = place.split(".")
-        for cut in range(len(parts), 0, -1):
-            try:
-                thing = importlib.import_module(".".join(parts[:cut]))
-                break
-            except ModuleNotFoundError:
-                continue
-        for name in parts[cut:]:
-            thing = getattr(thing, name)
+@pytest.mark.parametrize("paper", PAPERS)
+def test_what_is_said_of_each_can_be_seen(paper):
+    known = {
+        "theorem": {theorem.name for theorem in THEOREMS},
+        "figure": {figure.name for figure in FIGURES},
+        "page": {f"#{name}" for name in anchors(paper)},
+    }
+    for statement in of(paper):
+        assert statement.says
+        assert statement.words
+        kinds = {where.partition(":")[0] for where in statement.where}
+        assert kinds & {*STATES[statement.state][1]}, f"{statement.name}: {kinds}"
+        assert kinds <= {"theorem", "test", "page", "code", "figure", "source"}
+        for kind, names in known.items():
+            assert {*statement.places(kind)} <= names, statement.name
+        for file, _, test in (p.partition("::") for p in statement.places("test")):
+            assert f"def {test.partition('[')[0]}(" in text_of(file), statement.name
+        for place in statement.places("code"):
+            pydoc.resolve(place, forceload=0)
 
 
-@pytest.fixture(scope="module")
-def _read_once():
-    every = (*explanations._every(),)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(explanations, "_every", lambda: every)
-        yield
+def test_each_is_found_by_its_number_and_by_its_words(monkeypatch):
+    every = (*explanations._every(),)  # is read once
+    monkeypatch.setattr(explanations, "_every", lambda: every)
+    for statement in STATEMENTS:
+        for said in (statement.name.upper(), statement.label, *statement.words):
+            assert statement.name in [e.name for e in report.explain(said).senses], said
 
 
-@pytest.mark.usefixtures("_read_once")
-@pytest.mark.parametrize("statement", STATEMENTS, ids=ids)
-def test_each_is_found_by_its_number_and_by_its_words(statement):
-    for said in (statement.name.upper(), statement.label, *statement.words):
-        assert statement.name in [e.name for e in report.explain(said).senses]
-
-
-@pytest.mark.parametrize("statement", STATEMENTS, ids=ids)
-def test_where_each_can_be_seen_is_what_one_would_type_or_open(statement):
+def test_where_each_can_be_seen_is_what_one_would_type_or_open():
     places = {"theorem": "sigmascope explain ", "figure": "sigmascope reproduce "}
-    for kind, typed in places.items():
-        said = [f"{typed}{name}" for name in statement.places(kind)]
-        assert [shown for k, shown in statement.seen() if k == kind] == said
-    for kind, shown in statement.seen():
-        if kind in ("test", "page"):
-            assert (ROOT / shown.partition("#")[0]).is_file()
+    for statement in STATEMENTS:
+        for kind, typed in places.items():
+            said = [f"{typed}{name}" for name in statement.places(kind)]
+            assert [shown for k, shown in statement.seen() if k == kind] == said
+        for kind, shown in statement.seen():
+            if kind in ("test", "page"):
+                assert (ROOT / shown.partition("#")[0]).is_file(), statement.name
