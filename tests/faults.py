@@ -85,18 +85,18 @@ def _resnet(**options: Any) -> nn.Module:
     return resnet(**{"inputs": (1, 8, 8), "outputs": 10, "depth": 14, "width": 16, **options})
 
 
-ARCHITECTURES: dict[str, Callable[[], nn.Module]] = {
+ARCHITECTURES: dict[str, Callable[..., nn.Module]] = {
     "resnet": _resnet,
     "transformer": _encoder,
     "mixer": _mixer,
 }
 
 
-def case(name: str, seed: int = 0, samples: int = 128) -> Case:
+def case(name: str, seed: int = 0, samples: int = 128, **size: int) -> Case:
     """An architecture on digits, with fresh weights."""
     data = sources.open_data("digits", samples=samples)
     inputs = (data.inputs - data.inputs.mean()) / data.inputs.std()
-    return Case(_seeded(ARCHITECTURES[name], seed), inputs, data.targets)
+    return Case(_seeded(lambda: ARCHITECTURES[name](**size), seed), inputs, data.targets)
 
 
 def _weights(model: nn.Module) -> list[nn.Parameter]:

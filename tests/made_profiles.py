@@ -268,8 +268,9 @@ def trained(profile):
     return replace(profile, readings=(*profile.readings, usual, *training()), about=about)
 
 
-@pytest.fixture(scope="session")
-def driver(tmp_path_factory):
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """Of a module: one that waits through the other tests takes twice the time of its own."""
     if not (shutil.which(CHROMIUM) and shutil.which(DRIVER)):
         pytest.skip("chromium and chromedriver are not installed: apt-get install chromium-driver")
     webdriver = pytest.importorskip("selenium.webdriver")
@@ -285,9 +286,3 @@ def driver(tmp_path_factory):
     driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
     yield driver
     driver.quit()
-
-
-@pytest.fixture(scope="module")
-def browser(driver):
-    yield driver
-    driver.get("about:blank")  # a page that goes on takes time from all tests that follow

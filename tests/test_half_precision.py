@@ -14,6 +14,7 @@ import torch
 from models_zoo import MODELS
 
 from sigmascope import survey
+from tests.sampling import some
 
 UNMADE = {"fft-mixing"}  # torch has no such transform of half precision
 HIDDEN = re.compile("half precision|rounding only|bfloat16|float16")
@@ -43,13 +44,7 @@ def read(profile):
 @pytest.mark.parametrize(
     "dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize(
-    "name",
-    [  # two profiles each: every other one at night
-        pytest.param(name, marks=pytest.mark.slow if i % 2 else ())
-        for i, name in enumerate(sorted(MODELS.keys() - UNMADE))
-    ],
-)
+@pytest.mark.parametrize("name", some(sorted(MODELS.keys() - UNMADE), of=4))  # two profiles each
 def test_half_precision_tells_the_same_or_less(name, dtype):
     model, batch = MODELS[name]()
     model, batch = model.to(dtype), cast(batch, dtype)

@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import rich.console
@@ -170,10 +171,9 @@ def test_a_person_sees_first_what_is_done_then_what_is_found_then_the_result(tmp
     assert said.rstrip("\r\n").endswith("\x1b[2K")  # and nothing is left of it
 
 
-def test_where_standard_error_is_a_file_it_is_empty(tmp_path):
-    (tmp_path / "train.py").write_text(PROGRAM.replace('print("a word of the program")', ""))
-    command = [sys.executable, "-m", "sigmascope", "diagnose", "train.py:program", "--quick"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-    assert "double-softmax" in done.stdout
-    assert "training" in done.stdout  # among what was not looked at
+def test_where_standard_error_is_no_terminal_it_is_empty(sigmascope):
+    Path("train.py").write_text(PROGRAM.replace('print("a word of the program")', ""))
+    code, out, err = sigmascope("diagnose", "train.py:program", "--quick")
+    assert (code, err) == (0, "")
+    assert "double-softmax" in out
+    assert "training" in out  # among what was not looked at

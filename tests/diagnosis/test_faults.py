@@ -7,6 +7,7 @@ from sigmascope.core.guard import Refusal
 from tests import faults
 
 # what is named first is seen before any step; small ones, and by night all, are trained too
+SMALL = {"resnet": {"depth": 8}, "transformer": {"depth": 2}, "mixer": {"depth": 2}}
 TRAINED = {"sigmoid-stack", "rank-collapse", "dead-units", "saturated-units"}
 
 
@@ -34,7 +35,8 @@ def each():
 @pytest.mark.parametrize(("says", "architecture", "change", "name", "measure"), [*each()])
 def test_a_planted_fault_is_named_first(says, architecture, change, name, measure):
     few = measure is survey.profile and name != "unrelated-targets"
-    case = faults.case(architecture, samples=64 if few else 128)
+    size = SMALL[architecture] if few else {}
+    case = faults.case(architecture, samples=64 if few else 128, **size)
     change(case)
     told = lambda: measure(case.model, case.inputs, targets=case.targets, loss=case.loss, outputs=4)
     if name == "non-finite":  # cannot be measured; the refusal names it

@@ -35,8 +35,13 @@ def tried(*kinds, depth=12, **options):
     return found
 
 
-def test_what_applies_is_ranked_and_the_rest_is_said():
-    found, declined = tried(diagnosis.remedies.LayerNormalisation, *KINDS)
+@pytest.fixture(scope="module")
+def several():
+    return tried(diagnosis.remedies.LayerNormalisation, *KINDS, depth=20)
+
+
+def test_what_applies_is_ranked_and_the_rest_is_said(several):
+    found, declined = several
     assert found[0].remedy.name in ("batch-norm", "layer-norm")  # either makes it train
     chances = [diagnosis.trainability.probability(t.after).estimate.value for t in found]
     assert chances[0] > 0.9 > diagnosis.trainability.probability(found[0].before).estimate.value
@@ -81,8 +86,8 @@ def test_a_remedy_goes_by_its_name():
         diagnosis.treat(nn.Linear(2, 2), torch.ones(3, 2), "batchnorm")
 
 
-def test_without_a_new_probability_nothing_that_rests_on_it_is_cured():
-    (one, *_), _ = tried(diagnosis.remedies.BatchNormalisation, depth=24)
+def test_without_a_new_probability_nothing_that_rests_on_it_is_cured(several):
+    (one, *_), _ = several
     assert "no-progress" in one.cured
     rest = tuple(r for r in one.after.readings if r.quantity != "probability of fitting")
     blind = replace(one, after=replace(one.after, readings=rest))

@@ -59,6 +59,7 @@ DEAR = (  # seconds each; `make quick` ends in 1 where one of them tests nothing
     "daneshmand2020/fig12", "daneshmand2020/pretraining-digits", "le2022/tails", "le2022/steps",
     "riedi2022/fig2", "riedi2022/fig3", "riedi2022/fig5", "jacot2023/example20",
     "daneshmand2020/fig3a", "daneshmand2020/fig8", "daneshmand2020/fig9", "daneshmand2020/fig10",
+    "riedi2022/fig4", "riedi2022/fig8",
 )  # fmt: skip
 
 

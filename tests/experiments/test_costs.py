@@ -51,12 +51,17 @@ def test_what_only_moves_counts_leaves_networks_and_rates_as_they_are():
 
 
 @pytest.mark.parametrize(
-    "name", ["fig5", *(pytest.param(n, marks=pytest.mark.slow) for n in ("fig10", "fig13"))]
+    ("name", "size"),
+    [
+        ("fig5", "&width=8"),
+        *(pytest.param(n, "", marks=pytest.mark.slow) for n in ("fig5", "fig10", "fig13")),
+    ],
 )
-def test_a_row_of_the_papers_network_runs_from_end_to_end(name, tmp_path, monkeypatch):
+def test_a_row_of_the_papers_network_runs_from_end_to_end(name, size, tmp_path, monkeypatch):
     figure = NAMED[f"daneshmand2020/{name}"]
     monkeypatch.setattr("sigmascope_experiments.training._images", images)
     kind, options = next(iter(figure.full["kinds"].items()))
+    options = {**options, "network": options["network"] + size}
     small = {**figure.full, **COUNTS, "kinds": {kind: options}, "rates": [0.01]}
     cut = replace(figure, full=small, claims=claims)
     told = []

@@ -90,7 +90,8 @@ def test_scaled_by_a_root_rates_are_left_and_scaled_by_depth_nothing_is(data, po
 
 
 def test_without_skip_connections_it_says_so_and_what_becomes_of_the_rank(data):
-    found = widths(lambda depth: Net(depth, skip=False), data=data, depths=DEPTHS, **HOW)
+    how = HOW | {"seeds": 2}
+    found = widths(lambda depth: Net(depth, skip=False), data=data, depths=DEPTHS, **how)
     assert [o.cause for o in found.obstacles] == ["no skip connection"]
     assert not found.code
     ranks, factors = found.beside["rank of the last representation"], found.beside["layer factor"]
@@ -158,7 +159,7 @@ class Convolved(nn.Module):
     ],
 )  # fmt: skip
 def test_who_writes_what_is_added_is_found_in_layers_of_every_make(data, make, writers):
-    found = widths(make, data=data, depths=DEPTHS, **HOW)
+    found = widths(make, data=data, depths=DEPTHS, **HOW | {"seeds": 2})
     assert [o.cause for o in found.obstacles] == ["residual scale"]
     assert set(found.initial) == writers
 

@@ -8,12 +8,15 @@ from torch import nn
 
 from sigmascope.scaling import widths
 from sigmascope.scaling.depth import roles_of
-from tests.scaling.test_depth import HOW, Layer, Net, data, plain
+from tests.scaling.test_depth import DEPTHS, HOW, Layer, Net, data
 
-__all__ = ["data", "plain"]  # fixtures
+__all__ = ["data"]  # a fixture
 
 
-def test_the_cure_runs_as_it_stands(plain):
+def test_the_cure_runs_as_it_stands(data):
+    plain = widths(Net, data=data, depths=DEPTHS, **HOW)
+    assert plain.initial
+    assert plain.rates
     depth, lr = 8, 1e-3
     torch.manual_seed(0)
     model = Net(depth)

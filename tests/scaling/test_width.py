@@ -117,14 +117,14 @@ def tellable(how, mistake):
     return not small and not normed
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(networks(), mistakes())
 def test_a_mistake_that_is_drawn_is_named_or_not_told_and_nobody_else_comes_first(how, mistake):
     if tellable(how, mistake):
         check(how, mistake)
 
 
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(networks())
 def test_nobody_is_accused_where_all_is_right(how):
     make, _ = maker(how)

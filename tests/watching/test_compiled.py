@@ -67,13 +67,16 @@ def trained(compile, backend, watched, first=False, steps=8):
     return weights, counters["stats"]["unique_graphs"], dict(counters["graph_break"]), kept
 
 
+QUICK = ((whole, True, "aot_eager"), (whole, False, "eager"), (block, False, "aot_eager"))
+
+
 def cases():
-    """The quick ones have each backend once with each order, on a model and on a part of one."""
+    """The quick ones have a model in each order, and a part of one."""
     for compile in (whole, full, in_place, block, inner):
         for first in (False, True):
             for backend in ("eager", "aot_eager", "inductor"):
                 marks = [COMPILER] * (backend == "inductor")
-                if compile not in (whole, block) or backend != ("aot_eager" if first else "eager"):
+                if (compile, first, backend) not in QUICK:
                     marks.append(pytest.mark.slow)
                 yield pytest.param(compile, first, backend, marks=marks)
 

@@ -139,10 +139,10 @@ def beside(base):
 
 
 def test_damage_is_named_or_touches_nothing(base, truth, beside):
-    counts = run_all(base, truth, beside, range(2))
-    assert sum(counts.values()) == 2 * len(damages.KINDS) >= 120
+    counts = run_all(base, truth, beside, range(1))
+    assert sum(counts.values()) == len(damages.KINDS) >= 60
     for kind in damages.HARMLESS:
-        assert counts == counts | {(kind, "true"): 2}
+        assert counts == counts | {(kind, "true"): 1}
     for kind in THROUGH_SQLITE.keys() - damages.HARMLESS:
         assert (kind, "true") not in counts, kind
 

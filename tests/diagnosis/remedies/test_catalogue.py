@@ -38,7 +38,7 @@ def test_each_has_a_network_that_it_cures():
 def test_each_cures_what_it_claims_and_leaves_the_model_alone(digits, kind):
     options = dict(CURES[kind.name])
     shift, loud = options.pop("shift", 0.0), options.pop("loud", 1.0)
-    model = network(**options)
+    model = network(width=32, **options)
     model.readout.weight.data.mul_(loud)
     digits = sources.Data(digits.inputs + shift, digits.targets, "digits", 10)
     before = {k: v.clone() for k, v in model.state_dict().items()}

@@ -48,9 +48,8 @@ SEEDS = [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))]
         (4, {}),
         (4, {"bias": False}),
         (4, {"init": "he"}),
-        (16, {"norm": "batch"}),
         (32, {"norm": "batch"}),
-        (32, {"norm": "batch-uncentred"}),
+        (16, {"norm": "batch-uncentred"}),
         (4, {"activation": "tanh", "init": "xavier"}),
         (8, {"activation": "gelu", "init": "he"}),
         (16, {"residual": 0.1, "init": "he"}),
@@ -222,7 +221,7 @@ def test_of_a_profile_with_holes_a_rule_is_silent_and_never_fails(options):
     assert {"rank-collapse", "directional-gradient-vanishing"} <= named
     names = sorted({r.quantity for r in whole.readings})
     drawn = random.Random(0)
-    for trial in range(60):
+    for trial in range(30):
         share = drawn.choice([0.1, 0.5, 0.9])
         without = set(drawn.sample(names, drawn.randrange(1, len(names))))
         kept = [

@@ -106,7 +106,7 @@ def test_shallow_yes_deep_no(digits):
 UNTRAINED = {"all-frozen": "require gradients", "inplace-residual": "autograd says"}
 
 
-@pytest.mark.parametrize("name", some(MODELS))
+@pytest.mark.parametrize("name", some(MODELS, of=6))
 def test_every_model_of_the_zoo_has_a_probability(name):
     model, batch = MODELS[name]()
     batch = prepared(model, batch)

@@ -46,7 +46,7 @@ class Unrolled(nn.Module):
         return total / self.steps
 
 
-@pytest.mark.parametrize("steps", [2, 3, 5])
+@pytest.mark.parametrize("steps", [2, 5])
 @pytest.mark.parametrize(
     ("kind", "shift", "lost"),
     [

@@ -202,7 +202,7 @@ def attacked(kind, A, slopes, rho, seed):
 
 @pytest.mark.usefixtures("as_users_see_it")
 @pytest.mark.parametrize("kind", FAMILIES)
-@settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=30, suppress_health_check=list(HealthCheck), deadline=None)
 @given(MATRICES, st.sampled_from(SLOPES), st.sampled_from(RHOS), st.integers(0, 10**6))
 def test_no_verdict_is_false(kind, A, slopes, rho, seed):
     attacked(kind, A, slopes, rho, seed)

@@ -11,6 +11,7 @@ from sigmascope.models.networks import mlp
 from sigmascope.theory import check, jacot2023
 from sigmascope.theory.jacot2023 import facts
 from tests.models_zoo import MODELS, subject_of
+from tests.sampling import some
 from tests.theory.jacot2023.stacks import GOOD, at, faked, points
 
 ONE_POINT = {
@@ -84,7 +85,7 @@ def test_other_networks_are_declined_with_the_reason(options, says):
     assert all(says in c.assumptions[0].says for c in found)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some(MODELS))
 def test_stacks_of_the_zoo_compute_what_the_model_does_or_say_why_not(name):
     subject = subject_of(name)
     found = subject.stack

@@ -290,7 +290,7 @@ def test_the_function_that_bends_in_the_middle_costs_next_to_nothing_and_is_stee
     """Example 20: the excess over 3 L falls with depth, and the way there grows without bound."""
     X = torch.rand(6, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     rests, slopes = [], []
-    for depth in (10, 30, 90):
+    for depth in (10, 20, 40):
         layers = [m for m in random_chains.lipschitz_counterexample(depth) if hasattr(m, "weight")]
         weights = tuple(m.weight.detach() for m in layers)
         zeros = tuple(torch.zeros(len(w)).double() for w in weights)
@@ -365,8 +365,8 @@ def test_networks_of_one_lipschitz_constant_may_represent_what_costs_nothing_mor
         assert printed > 0.35
         assert net.norm - 3 * depth == pytest.approx(3)
         assert net.norm - 3 * depth > printed
-    cheaper = random_chains.lipschitz_counterexample(10**4)
-    rest = sum(float(p.detach().square().sum()) for p in cheaper.parameters()) - 3 * 10**4
+    cheaper = random_chains.lipschitz_counterexample(2000)
+    rest = sum(float(p.detach().square().sum()) for p in cheaper.parameters()) - 3 * 2000
     assert rest < printed
 
 

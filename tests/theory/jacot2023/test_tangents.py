@@ -158,7 +158,7 @@ def test_half_of_the_layers_have_at_most_what_is_typical(count, value, low, high
 
 
 def test_balancing_keeps_the_function_and_lowers_the_norm():
-    for net, point, _ in points(count=100):
+    for net, point, _ in points(count=30):
         even = jacot2023.balance(net)
         assert even.norm <= net.norm * (1 + 1e-12)
         assert torch.allclose(even.at(point.x).preactivations[-1], point.preactivations[-1])

@@ -41,7 +41,7 @@ from sigmascope.theory.piecewise_affine.segments import (
 from tests.models_zoo import Net
 
 
-@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 50), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 50), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_the_map_is_the_network_inside_its_region(kind, seeds):
     for seed in seeds:
@@ -491,7 +491,7 @@ def require_polygons(model, axes, found):
     assert sum(areas) == pytest.approx(4.0, rel=1e-9)
     centre, across, along = axes
     at = lambda p: centre + p[0] * across + p[1] * along
-    for i in sorted(range(len(areas)), key=lambda i: -areas[i])[:20]:
+    for i in sorted(range(len(areas)), key=lambda i: -areas[i])[:8]:
         middle = found.polygons[i].mean(0)
         near = middle + 0.999 * (found.polygons[i] - middle)
         for a, b in zip(near, near.roll(1, 0), strict=True):
@@ -562,8 +562,8 @@ def test_where_boundaries_are_not_known_there_is_still_a_map(name):
 def test_windows_of_dead_units_have_no_winner_by_chance(size, ceil):
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = Pooled(size, side=7, ceil=ceil).double()
-        axes = [torch.randn(1, 1, 7, 7, dtype=D) for _ in range(3)]
+        model = Pooled(size, side=5, ceil=ceil).double()
+        axes = [torch.randn(1, 1, 5, 5, dtype=D) for _ in range(3)]
     require_polygons(model, axes, partition(model, *axes))
 
 

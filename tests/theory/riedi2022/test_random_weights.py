@@ -18,6 +18,7 @@ from sigmascope.theory.riedi2022.random_weights import (
     weight_scale,
     weight_spread,
 )
+from tests.sampling import some
 from tests.theory.riedi2022.told import LAYERS, PART, conditioned, gaussian, residual
 
 
@@ -103,12 +104,15 @@ def layer(*, n=7, r=16.2, before=1, after=0, slope=0.0, seed=0):
 # table 6.5: n, m, m~, r, mean condition number, mean of the sharper bound
 @pytest.mark.parametrize(
     ("n", "after", "before", "r", "kappa", "sharper"),
-    [
-        (7, 1, 0, 16.2, 1.0447, 1.0778),
-        (7, 2, 2, 26.7, 1.0199, 1.0465),
-        (16, 4, 8, 52.2, 1.0110, 1.0253),
-        (16, 8, 8, 64.0, 1.0067, 1.0206),
-    ],
+    some(
+        [
+            (7, 1, 0, 16.2, 1.0447, 1.0778),
+            (7, 2, 2, 26.7, 1.0199, 1.0465),
+            (16, 4, 8, 52.2, 1.0110, 1.0253),
+            (16, 8, 8, 64.0, 1.0067, 1.0206),
+        ],
+        of=2,
+    ),
 )
 def test_table_6_5(n, after, before, r, kappa, sharper):
     measured, bounds = [], []
@@ -155,12 +159,15 @@ def test_large_weights_are_declined(theorem):
 # table 6.4: r, n, mean of kappa(W + Id), of the bounds (116) and (114)
 @pytest.mark.parametrize(
     ("r", "n", "kappa", "symmetric", "norm"),
-    [
-        (2, 5, 1.4485, 1.529, 1.701),
-        (2, 25, 1.5889, 1.706, 1.883),
-        (3, 10, 1.3251, 1.358, 1.458),
-        (3, 50, 1.3746, 1.416, 1.516),
-    ],
+    some(
+        [
+            (2, 5, 1.4485, 1.529, 1.701),
+            (2, 25, 1.5889, 1.706, 1.883),
+            (3, 10, 1.3251, 1.358, 1.458),
+            (3, 50, 1.3746, 1.416, 1.516),
+        ],
+        of=2,
+    ),
 )
 def test_table_6_4(r, n, kappa, symmetric, norm):
     spread, count = weight_spread(n, r), 400
@@ -278,7 +285,7 @@ def test_the_scale_promises_nothing_of_weights_it_is_not_the_scale_of():
 def test_the_promise_of_the_scale_is_kept_by_the_worst_regions(n):
     """With the slopes that the weights themselves give, and with those that hurt the most."""
     r = 4.0
-    for seed in range(100):
+    for seed in range(30):
         W = weight_spread(n, r) * gaussian(n, n, seed=seed)
         left, _, right = torch.linalg.svd(W)
         for z in (right[0], gaussian(n, seed=seed + 1000)):

@@ -845,7 +845,7 @@ def test_bounds_of_the_condition_number_tend_to_their_limits(r):
     top = r * r + r + 0.5
     by_norm = math.sqrt(top) / (r - math.sqrt(0.5))
     gaps = []
-    for n in (50, 200, 800):
+    for n in (50, 200, 500):
         W = weight_spread(n, r) * gaussian(n, n, seed=n)
         low, high = Skip.of(W).ends
         s = float(norm(W))

@@ -412,12 +412,12 @@ def test_imbalance_is_that_of_the_weights_and_decay_explains_how_it_moved(moment
     model = stack(5, 6, 3).double()
     optimizer = lopsided(model, lr=1e-4, momentum=momentum, dampening=damping)
     x, y = task()
-    trained(model, x, y, optimizer, 100)  # momentum has gathered
+    trained(model, x, y, optimizer, 60)  # momentum has gathered
     shelf = Shelf()
     with at_leisure(model, optimizer, sinks=[shelf]) as watching:
         trained(model, x, y, optimizer, 2, watching)
         first = sized(model)
-        trained(model, x, y, optimizer, 150, watching)
+        trained(model, x, y, optimizer, 80, watching)
     a, b = sized(model)
     found, whole = shelf.estimates(), a + b + sum(first)
     value, moved, by_decay = (found[name, "0 ~ 2"].value for name in NAMES)

@@ -20,18 +20,20 @@ def outlying(n: int = 150) -> torch.Tensor:
     return A
 
 
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("steps", [1, 4, 16])
-def test_moments_of_symmetric_operators_are_covered_at_the_stated_rate(steps):
+def test_moments_of_symmetric_operators_are_covered_at_the_stated_rate(steps, count):
+    """Where one in seven misses, 100 draws show it but once in 400 times."""
     A = outlying()
     true = A.trace().item(), A.norm().item()
     missed = [0, 0]
-    for seed in range(200):
+    for seed in range(count):
         g = fresh(seed)
         space = krylov_space(Operator.of(A), steps=steps, generator=g)
         found = symmetric_moments(Operator.of(A), within=space, samples=12, generator=g)
         for i in range(2):
             missed[i] += not found[i].low <= true[i] <= found[i].high
-    assert max(missed) <= 10, missed
+    assert max(missed) <= count / 20, missed
 
 
 def test_the_estimates_are_unbiased_and_better_than_sampling_alone():

@@ -42,9 +42,18 @@ def test_all_steps_give_every_eigenvalue(case):
         assert e.low <= share <= e.high
 
 
-@pytest.mark.parametrize("values", [bulk_and_outliers(), mostly_zero()], ids=["bulk", "zeros"])
-@pytest.mark.parametrize("steps", [6, 20])
-@pytest.mark.parametrize("starts", [60, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("values", "steps", "starts"),
+    [
+        pytest.param(bulk_and_outliers(), 6, 60, id="bulk"),
+        pytest.param(mostly_zero(), 20, 60, id="zeros"),
+        *(
+            pytest.param(values, steps, 200, marks=pytest.mark.slow)
+            for values in (bulk_and_outliers(), mostly_zero())
+            for steps in (6, 20)
+        ),
+    ],
+)
 def test_shares_are_covered_at_the_stated_rate(values, steps, starts):
     A = Operator.of(with_values(values))
     missed = dict.fromkeys(THRESHOLDS, 0)
