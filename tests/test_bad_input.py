@@ -441,24 +441,18 @@ def test_a_pickle_that_could_run_code_did_not(home):
     assert not (home / "it_ran").exists()
 
 
-def run(home, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "sigmascope", *arguments],
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-
-
-def test_sharded_weights_are_refused(home):
+def test_sharded_weights_are_refused(as_users_see_it, home, monkeypatch, capsys):
+    monkeypatch.chdir(home)
     before = everything(home)
-    ended = run(home, *model("sharded"))
-    assert ended.returncode == 2
-    assert re.search("`0.weight` must be a whole tensor, got a DTensor", ended.stderr)
-    assert "Gather it first" in ended.stderr
-    assert 0 < ended.stderr.count("\n") <= 2  # the sentence, which names the help
-    assert ended.stdout == ""
+    try:
+        assert ends_with(model("sharded"), monkeypatch) == 2
+    finally:
+        torch.distributed.destroy_process_group()
+    said = capsys.readouterr()
+    assert re.search("`0.weight` must be a whole tensor, got a DTensor", said.err)
+    assert "Gather it first" in said.err
+    assert 0 < said.err.count("\n") <= 2  # the sentence, which names the help
+    assert said.out == ""
     assert everything(home) == before
 
 

@@ -159,7 +159,8 @@ class Convolved(nn.Module):
     ],
 )  # fmt: skip
 def test_who_writes_what_is_added_is_found_in_layers_of_every_make(data, make, writers):
-    found = widths(make, data=data, depths=DEPTHS, **HOW | {"seeds": 2})
+    how = HOW | {"seeds": 4 if make is Attended else 2}
+    found = widths(make, data=data, depths=DEPTHS, **how)
     assert [o.cause for o in found.obstacles] == ["residual scale"]
     assert set(found.initial) == writers
 

@@ -1,6 +1,7 @@
 """A cure as lines to paste, and names of weights of every depth."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,26 +9,26 @@ from torch import nn
 
 from sigmascope.scaling import widths
 from sigmascope.scaling.depth import roles_of
-from tests.scaling.test_depth import DEPTHS, HOW, Layer, Net, data
+from tests.scaling.test_depth import HOW, Layer, Net, data
 
 __all__ = ["data"]  # a fixture
 
 
 def test_the_cure_runs_as_it_stands(data):
-    plain = widths(Net, data=data, depths=DEPTHS, **HOW)
-    assert plain.initial
-    assert plain.rates
+    found = widths(Net, data=data, depths=(2, 4), **HOW | {"seeds": 1})
+    initial = {"layers.*.down.weight": -0.5, "layers.*.down.bias": -0.5, "inp.weight": 0.25}
+    cure = replace(found, initial=initial, rates={"layers.*.down.weight": -1.0, "out.weight": 0.5})
     depth, lr = 8, 1e-3
     torch.manual_seed(0)
     model = Net(depth)
     before = {n: p.detach().clone() for n, p in model.named_parameters()}
     room = {"model": model, "depth": depth, "lr": lr, "torch": torch}
-    exec(plain.code, room)
+    exec(cure.code, room)
     for name, p in model.named_parameters():
         role = re.sub(r"\b\d+\b", "*", name)
-        assert torch.allclose(p, before[name] * 4.0 ** plain.initial.get(role, 0.0))
+        assert torch.allclose(p, before[name] * 4.0 ** cure.initial.get(role, 0.0))
         (rate,) = [g["lr"] for g in room["groups"] if g["params"][0] is p]
-        assert rate == pytest.approx(lr * 4.0 ** plain.rates.get(role, 0.0))
+        assert rate == pytest.approx(lr * 4.0 ** cure.rates.get(role, 0.0))
 
 
 def test_layers_in_one_numbered_sequence_are_told_apart_by_shape(data):

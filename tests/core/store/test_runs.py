@@ -128,33 +128,6 @@ def test_a_reader_cannot_write(path, readings):
         run.add(step=0, readings=readings)
 
 
-def test_a_killed_writer_leaves_whole_steps(path):
-    writer = (
-        "import sys; from sigmascope.core.records import Estimate, Reading\n"
-        "from sigmascope.core.store import Run\n"
-        "row = Reading('fc', 'x', Estimate.exactly(1.0), 'weights', '')\n"
-        "with Run(sys.argv[1]) as run:\n"
-        "    for step in range(10**6):\n"
-        "        def rows():\n"
-        "            for i in range(500):\n"
-        "                if step == 5 and i == 250: print('middle', flush=True)\n"
-        "                yield row\n"
-        "                if step >= 5 and i == 250: sys.stdin.read()\n"
-        "        run.add(step=step, about={'loss': '1'}, readings=rows())\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", writer, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    with process:
-        assert process.stdout.readline() == b"middle\n"  # half of step 5 is written, not committed
-        process.kill()
-    with Run(path) as run:
-        assert run.steps() == (0, 1, 2, 3, 4)
-        assert len(list(run.readings())) == 5 * 500
-        run.add(step=5, readings=[reading(5)])
-        assert run.steps()[-1] == 5
-
-
 def test_a_writer_that_is_done_leaves_one_file(path):
     """Also where somebody read while its last step ended."""
     with Run(path) as run:

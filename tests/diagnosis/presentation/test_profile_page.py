@@ -107,6 +107,20 @@ def test_coverage_findings_and_curves_are_on_the_page(shown):
     assert js(shown, "return panels[0].chart.spots.length") > 100
     assert [inked(shown, "#spectrum", tone) > 100 for tone in ("--c0", "--c1")] == [True, True]
     assert js(shown, "return document.title") == "mlp?depth=32&width=128&norm=none · sigmascope"
+    titles = "return [...document.querySelectorAll('.card.error dt')].map((t) => t.textContent)"
+    assert js(shown, titles) == ["What to do", "Evidence", "Source"]
+    # of training there is none
+    assert js(shown, "return document.getElementById('training').hidden")
+    assert js(shown, "return document.querySelector('a[href=\"#training\"]').hidden")
+    assert count(shown, "#chances > div") == 0
+    names = js(shown, "return performance.getEntriesByType('resource').map((e) => e.name)")
+    assert [name for name in names if not name.startswith("data:")] == []  # nothing is fetched
+    nameless = js(
+        shown,
+        "return [...document.querySelectorAll('button, select, input, canvas')].filter((c) =>"
+        "!c.textContent.trim() && !c.getAttribute('aria-label') && !c.closest('label')).length",
+    )
+    assert nameless == 0
 
 
 def tiles(browser, place="tiles"):
@@ -158,13 +172,6 @@ def test_what_follows_from_nothing_that_is_shown_is_a_card(browser, tmp_path, pr
     assert tiles(browser)["warning"] == ("1", "warning")
 
 
-def test_what_to_do_stands_before_the_evidence(shown):
-    titles = js(
-        shown, "return [...document.querySelectorAll('.card.error dt')].map((t) => t.textContent)"
-    )
-    assert titles == ["What to do", "Evidence", "Source"]
-
-
 def test_only_theorems_that_spoke_are_counted_and_never_in_green(browser, tmp_path, profile):
     show(browser, page(profile, (), tmp_path / "page.html"))
     assert tiles(browser)["theorem that applies is upheld"] == ("1 of 1", "")
@@ -203,33 +210,19 @@ def test_training_has_a_section_and_both_probabilities_stand_on_top(browser, tmp
     assert browser.get_log("browser") == []
 
 
-def test_without_training_there_is_no_section_of_it(shown):
-    assert js(shown, "return document.getElementById('training').hidden")
-    assert js(shown, "return document.querySelector('a[href=\"#training\"]').hidden")
-    assert count(shown, "#chances > div") == 0
-
-
-def test_nothing_is_fetched(shown):
-    names = js(shown, "return performance.getEntriesByType('resource').map((e) => e.name)")
-    assert [name for name in names if not name.startswith("data:")] == []
-
-
-def test_the_table_sorts_on_click(shown):
+def test_the_table_sorts_by_any_column_with_what_is_missing_last(shown):
+    for field in ("site", "depth", "view", "quantity", "interval", "how", "risk"):
+        js(shown, "document.querySelector(`#rows [data-field=${arguments[0]}]`).click()", field)
+        keys = js(shown, "return table.order.map((i) => table.sort.keys()[i])")
+        known = [k for k in keys if isinstance(k, int | float)]
+        assert known == sorted(known)
+        assert keys[: len(known)] == known
     for order, sign in (("ascending", 1), ("descending", -1)):
         js(shown, "document.querySelector('#rows [data-field=value]').click()")
         values = js(shown, "return table.order.map((i) => rows[i].value)")
         assert values == sorted(values, key=lambda v: sign * v)
         assert count(shown, f"#rows [aria-sort={order}]") == 1
     assert js(shown, "return document.activeElement.dataset.field") == "value"
-
-
-@pytest.mark.parametrize("field", ["site", "depth", "view", "quantity", "interval", "how", "risk"])
-def test_the_table_sorts_by_any_column_with_what_is_missing_last(shown, field):
-    js(shown, "document.querySelector(`#rows [data-field=${arguments[0]}]`).click()", field)
-    keys = js(shown, "return table.order.map((i) => table.sort.keys()[i])")
-    known = [k for k in keys if isinstance(k, int | float)]
-    assert known == sorted(known)
-    assert keys[: len(known)] == known
 
 
 def test_only_rows_in_sight_are_in_the_document(shown):
@@ -407,15 +400,6 @@ def test_a_quantity_can_be_hidden_and_the_scale_chosen(shown):
     before = js(shown, "return panels[0].chart.spots[0].y")
     js(shown, "document.getElementById('log').click()")
     assert js(shown, "return panels[0].chart.spots[0].y") != before
-
-
-def test_every_control_has_a_name(shown):
-    nameless = js(
-        shown,
-        "return [...document.querySelectorAll('button, select, input, canvas')].filter((c) =>"
-        "!c.textContent.trim() && !c.getAttribute('aria-label') && !c.closest('label')).length",
-    )
-    assert nameless == 0
 
 
 def test_hostile_names_do_nothing(browser, tmp_path, hostile, hostile_findings):

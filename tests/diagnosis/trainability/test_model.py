@@ -38,7 +38,7 @@ def rows_of(table):
 
 @pytest.fixture(scope="module")
 def digits():
-    return sources.open_data("digits", samples=300)
+    return sources.open_data("digits", samples=128)
 
 
 def mlp(depth, **options):
@@ -97,7 +97,7 @@ def test_it_ranks_networks_of_families_tasks_and_faults_of_another_generator():
 def test_shallow_yes_deep_no(digits):
     options = {"targets": digits.targets, "loss": F.cross_entropy}
     shallow = trainability(mlp(2), digits.inputs, **options)
-    deep = trainability(mlp(32), digits.inputs, **options)
+    deep = trainability(mlp(20), digits.inputs, **options)
     assert 0 <= deep.low <= deep.high < 0.2 < 0.9 < shallow.low <= shallow.high <= 1
     assert "first steps" in shallow.how
     assert shallow.risk == 0.1
@@ -211,7 +211,7 @@ def test_a_probability_that_would_do_is_a_least_one(enough):
 def test_another_model_may_judge(digits):
     sure = TrainabilityModel(("progress",), (0.0,), 9.0, ((0.0, 9.0),), 1, "always")
     options = {"targets": digits.targets, "loss": F.cross_entropy, "by": sure}
-    assert trainability(nn.Sequential(nn.Flatten(), mlp(32)), digits.inputs, **options).value > 0.99
+    assert trainability(nn.Sequential(nn.Flatten(), mlp(2)), digits.inputs, **options).value > 0.99
 
 
 def test_resamples_are_kept_that_have_both_kinds():
