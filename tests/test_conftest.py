@@ -37,3 +37,16 @@ def outer(x):
     made = runpy.run_path(CONFTEST)["Transformer"](typechecker=Typechecker("beartype.beartype"))
     outer = made.visit(ast.parse(code)).body[-1]
     assert [len(f.decorator_list) for f in (outer, *outer.body)] == [1, 0, 1]
+
+
+def test_the_first_calls_of_a_function_in_each_test_are_checked():
+    conftest, seen = runpy.run_path(CONFTEST), []
+
+    def checking(plain, **_):
+        return lambda x: seen.append(x) or plain(x)
+
+    call = conftest["sparing"](checking)(typechecker=None)(lambda x: -x)
+    for test in (1, 2):
+        conftest["TESTS"][0] = test
+        assert [call(test) for _ in range(60)] == [-test] * 60
+    assert seen == [1] * 20 + [2] * 20
