@@ -70,7 +70,7 @@ def trainer_of(model, tmp_path, *callbacks, by=transformers.Trainer, given=(), *
 
 @pytest.mark.parametrize(
     "of",
-    [{"gradient_accumulation_steps": 5}, {"bf16": True, "gradient_checkpointing": True}],
+    [{}, {"gradient_accumulation_steps": 5, "bf16": True, "gradient_checkpointing": True}],
     ids=str,
 )
 def test_training_is_bitwise_the_same_and_steps_and_losses_are_the_trainers(tmp_path, of):

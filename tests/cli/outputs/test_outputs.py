@@ -48,6 +48,12 @@ def run(home, words, *, shell="", **environment):
     )
 
 
+def test_json_on_standard_output_stands_there_alone_whatever_a_model_prints(home):
+    done = run(home, ("profile", "m.py:Loud", *ON, "--json", "-"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["schema"] == "sigmascope/profile/3"
+
+
 @pytest.mark.parametrize("encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.slow)])
 def test_what_a_model_prints_is_not_among_the_results_and_any_encoding_shows_its_names(
     home, encoding
