@@ -196,11 +196,4 @@ def rows_of_digits(*, count: int = COUNT) -> Task:
     return Task(data.inputs[:, 0] * 2 - 1, data.targets, F.cross_entropy)
 
 
-def flat_digits(*, count: int = COUNT) -> Task:
-    """Digits as rows of numbers; classes."""
-    rows = rows_of_digits(count=count)
-    assert isinstance(rows.batch, Tensor)
-    return Task(rows.batch.flatten(1), rows.targets, rows.loss)
-
-
 Make = Callable[[], torch.nn.Module]

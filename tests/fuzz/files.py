@@ -5,7 +5,6 @@ only bytes: fields of JSON, columns of a run file, members of an archive and wha
 are exchanged behind whole checksums, so that readers see them.
 """
 
-import gzip
 import io
 import json
 import pickle
@@ -211,11 +210,6 @@ def words_broken(data: bytes, rng: random.Random) -> bytes:
     at = rng.randrange(len(data))
     more = rng.choice(WORDS).encode() * rng.choice((1, 1, 3, 3000))
     return data[:at] + more + data[at + rng.choice((0, 0, 5)) :]
-
-
-def unpacked_broken(data: bytes, rng: random.Random) -> bytes:
-    """What is in a .gz is broken, and packed again."""
-    return gzip.compress(bytes_broken(gzip.decompress(data), rng))
 
 
 # ------------------------------------------------------------------------------

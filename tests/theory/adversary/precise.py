@@ -178,18 +178,6 @@ def stack_sides(theorem, k, other=0):
     raise KeyError(name)
 
 
-def found_frames(theorem, frames):
-    """The measured side for frames that were found, made orthonormal with sixty digits."""
-    p = Point(theorem.point.stack, theorem.point.x)
-    total = mpf(0)
-    for W, d, U, V in zip(p.W, p.d, frames.out, frames.into, strict=True):
-        U, V = polar(exact(U)), polar(exact(V))
-        total += norm_sq(W - U * V.T)
-        if W is not p.W[-1]:
-            total += U.cols - norm_sq(gated(d, U))
-    return total
-
-
 def alignment_sides(W1, W2):
     """`⟨v, u⟩²` and its lower bound, of two weights."""
     U, s, _ = full(exact(W1))
