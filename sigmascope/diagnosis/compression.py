@@ -283,14 +283,9 @@ class TruncationTrial:
 
 
 def replaceable(model: nn.Module, layer: Directions, batch: Batch) -> bool:
-    """Whether the model calls this layer, and does not look inside it, whatever its mode."""
-    pair, fused = factored(model, [layer], {layer.site: 1}), torch.backends.mha
-    as_it_is = fused.get_fastpath_enabled()
+    """Whether the model calls this layer, and does not look inside it."""
     try:
-        _output(pair, batch)
-        with still(pair), torch.no_grad():
-            fused.set_fastpath_enabled(as_it_is)  # as it will be used; `still` restores it
-            called(pair, batch)
+        _output(factored(model, [layer], {layer.site: 1}), batch)
     except Refusal:  # some models read `layer.weight`, which two layers do not have
         return False
     return True
@@ -421,7 +416,7 @@ def compression(
     few = chosen(ours.batch, torch.arange(2), batch_dim=batch_dim)
     found, left = directions_of(ours), kept_whole(ours)
     layers = tuple(x for x in found if replaceable(ours.model, x, few))
-    inside = "the model reads its weight from outside, if only in evaluation mode"
+    inside = "the model reads its weight without calling it"
     left |= dict.fromkeys((x.site for x in found if x not in layers), inside)
     if not layers:
         why = "".join(f" {site}: {w}." for site, w in [*left.items()][:3])

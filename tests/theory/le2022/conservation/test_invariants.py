@@ -238,6 +238,13 @@ def test_no_two_terms_of_a_balance_read_alike(name):
             assert len({*named}) == (len(shown) if places else 0)
 
 
+def test_rows_of_queries_keys_and_values_are_named():
+    found = conservation.conserved(*KINDS["gpt2"](0)).invariants
+    said = " ".join(formula(i) for i in found if isinstance(i.what, Symmetry))
+    for rows in ("[:, 0:8]", "[:, 8:16]", "[:, 16:24]"):
+        assert f"h.0.attn.c_attn.weight{rows}" in said
+
+
 def test_reasons_name_what_stands_between():
     (linear,) = balances(dense(4, 5, 3))
     assert (
