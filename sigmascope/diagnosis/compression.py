@@ -15,7 +15,7 @@ from sigmascope.core.guard import Refusal, door, require_dense
 from sigmascope.core.records import Estimate, Shown, Skipped
 from sigmascope.diagnosis.remedies.base import no_fast_path
 from sigmascope.models import Subject
-from sigmascope.models.layers import Call, called, module_name
+from sigmascope.models.layers import Call, called, is_reparametrised, module_name
 from sigmascope.models.samples import Batch, as_tensor, chosen, sample_count
 from sigmascope.models.state import duplicate, still
 
@@ -69,39 +69,37 @@ class Directions:
         return rank * (weight[0].numel() + len(weight)) + bias
 
 
-def kept_whole(subject: Subject) -> dict[str, str]:
-    """Layers that are not taken apart, by name, and why not."""
+def directions_of(subject: Subject) -> tuple[tuple[Directions, ...], dict[str, str]]:
+    """Layers that are called once, whose weight is a plain parameter of their own.
+
+    Returns:
+        Those, and why each of the others is left whole, by name.
+    """
     times = Counter(module_name(c.site) for c in subject.calls)
     owners = Counter(id(p) for m in subject.model.modules() for p in m.parameters(recurse=False))
-    found: dict[str, str] = {}
+    found, left = list[Directions](), dict[str, str]()
     for one in subject.calls:
-        module, name, why = one.module, module_name(one.site), ""
-        plain = type(module) in (nn.Linear, *CONVOLUTIONS)  # a subclass may do something else
-        if "parametrizations" in module._modules or (plain and "weight" not in module._parameters):
-            why = "its weight is made of other parameters (a parametrization, a mask)"
-        elif not (plain and isinstance(module, Plain)):
-            why = f"{type(module).__name__} is neither a linear layer nor a convolution"
-        elif times[name] != 1:
-            why = f"it is called {times[name]} times"
-        elif owners[id(module.weight)] != 1:
-            why = "its weight is shared"
-        elif getattr(module, "groups", 1) != 1:
-            why = "it works in groups"
-        elif not bool(one.output.isfinite().all()) or len(_rows(module, one.output)) < 2:
-            why = "what it writes is not finite, or one row"
-        if why:
-            found[name] = why
-    return found
-
-
-def directions_of(subject: Subject) -> tuple[Directions, ...]:
-    """Layers that are called once, whose weight is a plain parameter of their own."""
-    left, found = kept_whole(subject), list[Directions]()
-    for one in subject.calls:
-        module = one.module
-        if module_name(one.site) in left or not isinstance(module, Plain):
+        module, name = one.module, module_name(one.site)
+        if is_reparametrised(module):
+            left[name] = "its weight is made of other parameters (a parametrization, a mask)"
+            continue
+        # a subclass may do something else
+        if type(module) not in (nn.Linear, *CONVOLUTIONS) or not isinstance(module, Plain):
+            left[name] = f"{type(module).__name__} is neither a linear layer nor a convolution"
+            continue
+        if times[name] != 1:
+            left[name] = f"it is called {times[name]} times"
+            continue
+        if owners[id(module.weight)] != 1:
+            left[name] = "its weight is shared, or no parameter of its own"
+            continue
+        if getattr(module, "groups", 1) != 1:
+            left[name] = "it works in groups"
             continue
         rows = _rows(module, one.output)
+        if not bool(rows.isfinite().all()) or len(rows) < 2:
+            left[name] = "what it writes is not finite, or one row"
+            continue
         mean = rows.mean(0) * float(module.bias is not None)
         # principal directions and the energy along each, in the range of the weight
         rest, weight, within = rows - mean, module.weight.detach().double().cpu().flatten(1), None
@@ -116,7 +114,7 @@ def directions_of(subject: Subject) -> tuple[Directions, ...]:
             directions, energies = directions.flip(1), energies.flip(0).clamp(min=0)
         directions = directions if within is None else within @ directions
         found.append(Directions(one.site, module, mean, directions, energies))
-    return tuple(found)
+    return tuple(found), left
 
 
 def _rows(module: Plain, output: Tensor) -> Float64[Tensor, "n out"]:
@@ -414,7 +412,7 @@ def compression(
         for rows in halves
     )
     few = chosen(ours.batch, torch.arange(2), batch_dim=batch_dim)
-    found, left = directions_of(ours), kept_whole(ours)
+    found, left = directions_of(ours)
     layers = tuple(x for x in found if replaceable(ours.model, x, few))
     inside = "the model reads its weight without calling it"
     left |= dict.fromkeys((x.site for x in found if x not in layers), inside)

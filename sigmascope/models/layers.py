@@ -148,6 +148,14 @@ def multiply_adds(call: "Call") -> int | None:
     return x.shape[-1] * y.numel()
 
 
+def is_reparametrised(module: nn.Module) -> bool:
+    """Whether its weight is made of other parameters: by a parametrization, a mask, older norms."""
+    own = {**module._parameters, **module._buffers}
+    return "parametrizations" in module._modules or (
+        "weight" not in own and hasattr(module, "weight")
+    )
+
+
 def _applies_weight(module: nn.Module) -> bool:
     if isinstance(module, NORMALISERS):
         return False

@@ -32,8 +32,6 @@ OF_CHAINS: tuple[type[OfFacts], ...] = (
     daneshmand2020.StationaryDrift,
 )
 
-WHOLE = "(model)"  # the site of a theorem whose facts could not be measured
-
 THEOREMS: tuple[type[Bound], ...] = (
     *OF_MODELS,
     *OF_CHAINS,
@@ -100,7 +98,7 @@ def _checks(asked: Collection[type[OfModels]], subject: Subject, *, named: bool)
     if refused and not told:
         raise refused[0][1]
     for theorem, why in refused:
-        words = theorem.name, theorem.source, theorem.statement, WHOLE
+        words = theorem.name, theorem.source, theorem.statement, "(model)"
         needed = (Assumption(f"the facts can be measured: {why}", met=False),)
         yield Check(*words, None, None, theorem.sense, needed, Verdict.INAPPLICABLE)
 

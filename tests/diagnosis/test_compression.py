@@ -64,7 +64,7 @@ def test_the_loss_of_every_layer_is_what_is_measured_at_every_rank(trained):
     digits = trained[0].double(), trained[1][:300].double()
     for model, x in (digits, (images(), drawn(40, 2, 8, 8))):
         subject = Subject(model, x)
-        for layer in directions_of(subject):
+        for layer in directions_of(subject)[0]:
             call = next(c for c in subject.calls if c.site == layer.site)
             for rank in (1, 3, len(layer.energies)):
                 thin = truncated(model, [layer], {layer.site: rank}).get_submodule(layer.site)
@@ -79,7 +79,7 @@ def test_the_loss_of_every_layer_is_what_is_measured_at_every_rank(trained):
 
 def test_no_other_map_of_that_rank_loses_less():
     model, x = images(), drawn(40, 2, 8, 8)
-    layer = directions_of(Subject(model, x))[0]
+    layer = directions_of(Subject(model, x))[0][0]
     rows = model[0](x).movedim(1, -1).reshape(-1, 12).detach()
     rest = rows - rows.mean(0)
     g = torch.Generator().manual_seed(0)
@@ -112,15 +112,16 @@ class Odd(nn.Module):
 
 
 def test_only_plain_layers_that_are_called_once_are_taken_apart():
-    found = directions_of(Subject(Odd().double(), drawn(9, 6)))
+    found, left = directions_of(Subject(Odd().double(), drawn(9, 6)))
     assert [layer.site for layer in found] == ["plain"]
+    assert {*left} == {name for name, _ in Odd().named_children()} - {"plain"}
 
 
 def test_a_layer_of_one_row_is_left_and_of_two_it_writes_along_one_direction():
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2)).double()
-    assert len(directions_of(Subject(model, drawn(5, 3)))) == 2
-    assert directions_of(Subject(model, drawn(1, 3))) == ()
-    (one,) = directions_of(Subject(nn.Linear(3, 4), drawn(2, 3)))
+    assert len(directions_of(Subject(model, drawn(5, 3)))[0]) == 2
+    assert directions_of(Subject(model, drawn(1, 3)))[0] == ()
+    ((one,), _) = directions_of(Subject(nn.Linear(3, 4), drawn(2, 3)))
     assert one.error(1) == pytest.approx(0, abs=1e-9)
 
 
@@ -139,7 +140,7 @@ def test_ranks_and_sizes_by_hand():
 @pytest.mark.parametrize("rank", [1, 3])
 def test_two_thinner_layers_are_the_truncated_one(rank):
     model, x = images(), drawn(20, 2, 8, 8)
-    layers = directions_of(Subject(model, x))
+    layers, _ = directions_of(Subject(model, x))
     ranks = {layer.site: rank for layer in layers}
     one, two = truncated(model, layers, ranks), factored(model, layers, ranks)
     assert torch.allclose(one(x), two(x), rtol=1e-10, atol=1e-12)
@@ -152,14 +153,14 @@ def test_two_thinner_layers_are_the_truncated_one(rank):
 
 def test_the_mean_of_what_a_layer_with_a_bias_writes_is_kept():
     model, x = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 2)).double(), drawn(30, 5) + 3
-    (layer, _) = directions_of(Subject(model, x))
+    ((layer, _), _) = directions_of(Subject(model, x))
     thin = truncated(model, [layer], {layer.site: 1})
     assert torch.allclose(thin[0](x).mean(0), model[0](x).mean(0), rtol=1e-12)
 
 
 def test_losses_elsewhere_are_those_of_the_truncated_layer():
     model, x, y = nn.Sequential(nn.Linear(5, 4)).double(), drawn(30, 5), drawn(20, 5, seed=1)
-    (layer,) = directions_of(Subject(model, x))
+    ((layer,), _) = directions_of(Subject(model, x))
     call = Subject(model, y).calls[0]
     written = model(y).detach()
     lost = truncated(model, [layer], {"0": 2})(y).detach() - written
@@ -175,7 +176,7 @@ def trial(*widths, bias=True):
         for i, layer in enumerate(model):
             layer.weight.copy_(drawn(*layer.weight.shape, seed=i))
     subject = Subject(model, drawn(40, widths[0]))
-    return TruncationTrial(model, directions_of(subject), subject)
+    return TruncationTrial(model, directions_of(subject)[0], subject)
 
 
 @pytest.mark.parametrize("goal", [1e-7, 3e-4, 0.02, 0.7])
@@ -229,7 +230,7 @@ def test_a_layer_that_the_model_looks_inside_is_not_replaced():
     run = lambda self, x: self.called(x) @ self.looked.weight + self.looked(x)
     model = Net(run, called=nn.Linear(4, 4), looked=nn.Linear(4, 4)).double()
     x = drawn(9, 4)
-    layers = {layer.site: layer for layer in directions_of(Subject(model, x))}
+    layers = {layer.site: layer for layer in directions_of(Subject(model, x))[0]}
     assert replaceable(model, layers["called"], x)
     assert not replaceable(model, layers["looked"], x)
     with pytest.raises(AttributeError):

@@ -121,8 +121,8 @@ def cut_weights(profile: Profile) -> Iterator[Finding]:
             cut[0].site,
             "note",
             tuple(cut[:4]),
-            f"What {cut[0].site}{f' and {len(cut) - 1} others' if cut[1:] else ''} "
-            f"{'act' if cut[1:] else 'acts'} on is returned beside the output that is studied "
+            f"What {cut[0].site}{f' and {len(cut) - 1} more act' if cut[1:] else ' acts'} on "
+            "is returned beside the output that is studied "
             "here, and has no part in its loss.",
             ("See that the loss which trains the model reads those outputs too.",),
         )

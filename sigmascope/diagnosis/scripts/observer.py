@@ -381,10 +381,8 @@ class Observer(Closing):
         for q in self._quiet.values():  # or where there never was one
             module = q.module()
             own = [] if module is None else [*module.named_parameters()]
-            idle = (
-                own and q.calls >= FEW and all(p.requires_grad and id(p) in never for _, p in own)
-            )
-            if idle:
+            untaught = all(p.requires_grad and id(p) in never for _, p in own)
+            if own and untaught and q.calls >= FEW:
                 names = tuple(f"{q.kind.__name__}.{n}" for n, _ in own)
                 numbers = sum(p.numel() for _, p in own)
                 self.run.cuts.append(CutSeen(q.place, "no_grad", names, numbers, of + numbers))

@@ -19,7 +19,7 @@ from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Spectrum
 from sigmascope.linalg.spectra import Route, spectra, spectrum
 from sigmascope.models.jacobian.adjoints import acts_as_linear, kernel_gradients
-from sigmascope.models.layers import Call, explaining, transposed
+from sigmascope.models.layers import Call, explaining, is_reparametrised, transposed
 from sigmascope.models.samples import Loss
 from sigmascope.models.tape import Scene
 from sigmascope.models.weights import patches
@@ -247,8 +247,7 @@ def _use(scene: Scene, call: Call, grads: tuple[Tensor | None, ...]) -> "Use | s
     module = call.module
     if isinstance(module, nn.Embedding) or not call.input.is_floating_point():
         return "it reads token ids"
-    made = "weight" not in {**module._parameters, **module._buffers} and hasattr(module, "weight")
-    if made or "parametrizations" in module._modules:
+    if is_reparametrised(module):
         return "its weight is made of other parameters (a parametrization, a mask)"
     if not any(p.ndim > 1 and p.requires_grad for p in module.parameters(recurse=False)):
         return "its weight is not trained"

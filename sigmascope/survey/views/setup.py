@@ -459,20 +459,21 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     model, batch, zero = subject.model, subject.part.batch, zero_weights(subject.model)
     whole = subject.part.count == subject.count
     task: dict[str, Any] = {"targets": subject.targets, "loss": subject.loss} if whole else {}
-    freed = later = frozenset[str]()
+    freed = beside = later = frozenset[str]()
+
+    def moved(**task: Any) -> frozenset[str]:
+        moves = lambda name, gradient: name in still_zero and bool(gradient.any())
+        found = reduced_gradients(model, batch, moves, **task, fused=True)
+        return frozenset(name for name, is_moved in found.items() if is_moved)
+
     if still_zero and zero:
         # those without a gradient that would get one if no weight were zero: the others are cut
         # off, multiplied by constants, or not used
-        moves = lambda name, gradient: name in still_zero and bool(gradient.any())
         with filled([*zero.values()]):
-            moved = reduced_gradients(model, batch, moves, **task, fused=True)
-        freed = frozenset(name for name, is_moved in moved.items() if is_moved)
-    # a model may return more than what is studied, the values of an actor's critic say
-    beside = frozenset[str]()
+            freed = moved(**task)
     if still_zero and subject.output_rule != WHOLE:
-        acts = lambda name, gradient: name in still_zero and bool(gradient.any())
-        acting = reduced_gradients(model, batch, acts, fused=True)
-        beside = frozenset(name for name, does in acting.items() if does)
+        # a model may return more than what is studied, the values of an actor's critic say
+        beside = moved()
     first = zero.keys() - still_zero
     if first and len(first) < len(zero):  # where none moves at once, none ever does
         # zero weights without a gradient that get one once other zeros have moved

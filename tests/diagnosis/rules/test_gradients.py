@@ -166,6 +166,17 @@ def test_a_head_that_is_not_studied_is_a_note_and_what_is_cut_off_a_warning(digi
     assert two_heads(digits, cut=True, values=False).severity == "warning"
 
 
+@pytest.mark.parametrize(("count", "said"), [(1, "0.weight acts on"), (3, "and 2 more act on")])
+def test_how_many_act_on_other_outputs_is_told(count, said):
+    zero = [
+        reading("relative gradient", 0.0, f"layer {i}.weight", form="other outputs")
+        for i in range(count)
+    ]
+    rows = (*zero, reading("relative gradient", 0.1, f"layer {count}.weight"))
+    (told,) = cut_weights(Profile(rows, layers=layers(count + 1)))
+    assert said in told.says
+
+
 def test_where_nothing_that_is_studied_has_a_gradient_other_outputs_are_no_excuse():
     still = [reading("relative gradient", 0.0, f"layer {i}.weight", "setup") for i in range(2)]
     beside = replace(still[0], form="other outputs")
