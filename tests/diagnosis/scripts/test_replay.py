@@ -2,6 +2,7 @@
 
 import contextlib
 import warnings
+from copy import deepcopy
 
 import pytest
 import torch
@@ -623,3 +624,23 @@ def test_a_batch_of_one_sample_is_told_as_that(state):
     found, *_ = trained(lambda: ([net], lambda x: one().square().mean()))
     assert found.step is None
     assert "one sample" in found.unheard
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_two_samples_are_more_than_one(state):
+    net = Words(batch_first=True)
+    two = lambda: net(torch.randint(0, 11, (2, 5)), torch.zeros(1, 2, 6) if state else None)
+    found, *_ = trained(lambda: ([net], lambda x: two().square().mean()))
+    assert "one sample" not in str(found.unheard)
+
+
+@pytest.mark.parametrize(
+    ("made", "alike"),
+    [(nn.LayerNorm, False), (lambda width: nn.Linear(width, width), False), (None, True)],
+)
+def test_what_began_with_the_same_drawn_weights_is_a_twin(made, alike):
+    """Gains begin with ones in all models, which tells nothing."""
+    net = nn.Linear(8, 8) if made is None else made(8)
+    other = deepcopy(net) if made is None else made(8)
+    found, *_ = trained(lambda: ([net, other], lambda x: (net(x) + other(x)).square().mean()))
+    assert [m.twin for m in found.modules] == [alike, alike]
