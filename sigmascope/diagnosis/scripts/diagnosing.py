@@ -63,6 +63,7 @@ from sigmascope.diagnosis.scripts.interventions import (
     Unfrozen,
 )
 from sigmascope.diagnosis.scripts.patches import Change, changes_of, diff_of
+from sigmascope.diagnosis.scripts.processes import PAIRED, WANTED, NeedsOthers
 from sigmascope.diagnosis.scripts.rules import (
     CURES,
     DIVIDED_TWICE,
@@ -276,13 +277,7 @@ def diagnose_script(
         budget = seconds / 4
         whole = {"network": budget, "output": output}
         job = Job(script, steps, budget, seconds / 6, seconds / 2, **whole)
-        first = runner.run(job)
-        # where it ended for want of what `torchrun` has in the environment
-        kind, says, _ = first.run.error or ("", "", "")
-        wanted = any(n in says for n in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
-        if kind in ("ValueError", "KeyError") and not first.run.steps and wanted:
-            script = replace(script, launched=True)
-            first = runner.run(replace(job, script=script))
+        script, first = _begun(runner, job)
         fault, run = _fault(runner, script, first), first.run
         if not (run.steps or run.backwards or found_in(run)):
             raise Refusal(_untrained(first, script.name))
@@ -327,11 +322,49 @@ def diagnose_script(
             *fault,
             *unread,
             *late,
-            *("other processes: it was started as `torchrun` starts one",) * script.launched,
+            *_others(script, run),
         ),
         tuple(bench.untried),
         diffs,
     )
+
+
+def _begun(runner: Runner, job: Job) -> tuple[Script, Outcome]:
+    """The script as it is; or as what it is to be told, so that it trains in one process.
+
+    Of several processes the second one is run, too, for a few steps.
+    """
+    script, first = job.script, runner.run(job)
+
+    def asks() -> Iterator[Script]:
+        kind, says, _ = first.run.error or ("", "", "")
+        if kind in ("ValueError", "KeyError") and any(name in says for name in WANTED):
+            yield replace(script, launched=True)
+        elif first.run.hands:
+            yield replace(script, inside=True)
+        says = first.run.error[1] if first.run.error else PAIRED
+        if says != PAIRED and first.run.processes > 1:
+            yield replace(script, alone=True)  # it may take what others alone can give
+
+    for form in asks():
+        if not (first.run.steps or first.run.backwards):
+            again = runner.run(replace(job, script=form))
+            if again.run.modules or not form.alone:
+                script, first = form, again
+    if first.run.processes > 1 and first.run.steps >= FEW:
+        how = {"start": job.start, "rank": 1, "output": "/dev/null"}
+        second = runner.run(Job(script, FEW, job.seconds, **how)).run
+        first.run.beside = second.batches if second.rank != first.run.rank else []
+    return script, first
+
+
+def _others(script: Script, run: ScriptRun) -> tuple[str, ...]:
+    """What is not known of other processes."""
+    if run.processes > 1:
+        second = ", but for the batches of the second one" if run.beside else ""
+        of = "as `torchrun` starts two" if script.launched else f"of {run.processes}"
+        return (f"other processes: one {of} was run, and others are taken to do the same{second}",)
+    return ("other processes: one was run",) * (script.launched or script.inside or script.alone)
 
 
 def _fault(runner: Runner, script: Script, first: Outcome) -> tuple[str, ...]:
@@ -341,6 +374,9 @@ def _fault(runner: Runner, script: Script, first: Outcome) -> tuple[str, ...]:
         RuntimeError: If it came before anything was trained.
     """
     run = first.run
+    if run.error is not None and run.error[0] == NeedsOthers.__name__ and run.steps:
+        says, run.error = run.error[1], None
+        return (f"what comes later: it takes several processes, {says}",)
     if run.error is None or not run.crossed:
         return ()
     allowed = 2 * run.seconds + AHEAD
@@ -365,6 +401,11 @@ def _untrained(first: Outcome, name: str) -> str:
                 f"The process of {name} ended by {says} in the middle of its training, and what "
                 "was seen of it is gone with it. A script that leaves by `os._exit`, or is killed "
                 "for want of memory, ends so: leave that call out, or try fewer steps (`--steps`)."
+            )
+        if kind == NeedsOthers.__name__:
+            return (
+                f"{name} must train in one process to be diagnosed, and asks for {says}: all its "
+                "processes are taken to do the same here. Let it train with one process."
             )
         at = run.raised
         where = f" ({Path(at.file).name}, line {at.line})" if at else ""

@@ -42,6 +42,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 from torch.utils.data.dataloader import _BaseDataLoaderIter
+from torch.utils.data.distributed import DistributedSampler
 
 from sigmascope.core.guard import PACKAGE, Closing
 from sigmascope.diagnosis.scripts.comparisons import (
@@ -247,10 +248,10 @@ class Observer(Closing):
         traced: int | None = None,
     ) -> None:
         self.run = ScriptRun()
-        self._traced, self._origins = traced, Origins(self._place, own or _is_own)
+        self._traced, self._origins = traced, Origins(self._place, own or is_own)
         self.intervention = intervention or Intervention()
         self._steps, self._seconds, self._least = steps, seconds, least
-        self._own = own or _is_own
+        self._own = own or is_own
         self._optimizers = weakref.WeakKeyDictionary[Optimizer, _Followed]()
         self._live: tuple[_Followed, ...] = ()  # all of them
         self._depth, self._undo, self._start = 0, ExitStack(), time.perf_counter()
@@ -527,7 +528,10 @@ class Observer(Closing):
         seen.in_evaluation += not module.training
         self._last_asked = None
         if first is not None and len(self._batches) < MARKED:
-            self._batches[key := (id(module), *mark_of(first))] += 1
+            key = (id(module), *mark_of(first))
+            if len(self.run.batches) < FEW:
+                self.run.batches.append(key[1:])
+            self._batches[key] += 1
             seen.alike = max(seen.alike, self._batches[key])
         seen.fed = seen.fed or any(t.grad_fn is not None for t in tensors(args))
         seen.alone += first is not None and first.ndim > 1 and len(first) == 1
@@ -1056,6 +1060,7 @@ class Observer(Closing):
                 self._zeros[id(p)] = self._zeros.get(id(p), True) and zero
             zeros = [p for p in held if self._zeros[id(p)] and id(p) in self._reached]
             seen.numbers, seen.zero = (sum(p.numel() for p in some) for some in (held, zeros))
+            seen.trained = sum(p.numel() for p in held if p.requires_grad)
             seen.zero_names = tuple(self._names.get(id(p), ("", 0))[0] for p in zeros)
             matrices = [p for p in zeros if p.ndim > 1]
             seen.zero_weights = bool(matrices) and not any(map(_any, matrices))
@@ -1264,6 +1269,9 @@ class Observer(Closing):
         where = self._place()
         seen = self.run.loaders.setdefault(id(loader), LoaderSeen(where, count, sampler))
         seen.begun += 1
+        apart = getattr(loader, "sampler", None)
+        if isinstance(apart, DistributedSampler) and apart.shuffle:
+            seen.orders.add((apart.seed, apart.epoch))
         with suppress(Exception):  # a data set is the user's own, and may be anything
             if self._data is None:
                 held = [(t, t.clone()) for t in stored_in(loader.dataset)]
@@ -1340,7 +1348,7 @@ def _unwarned() -> Iterator[None]:
 
 
 @cache
-def _is_own(file: str) -> bool:
+def is_own(file: str) -> bool:
     """Whether a file is neither installed, nor of Python or of this package, nor made up."""
     if file.startswith("<"):
         return file.startswith("<ipython") or file.startswith("<stdin")

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Finding, Kind, Reading, Rule, rule
-from sigmascope.diagnosis.rules.outputs import OUT_OF_REACH
+from sigmascope.diagnosis.rules.outputs import DOUBLE_SOFTMAX, OUT_OF_REACH
 from sigmascope.diagnosis.rules.sequences import COPIED_TARGETS
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
 from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, TRAINING
@@ -1001,6 +1001,72 @@ def repeated_draws(run: ScriptRun) -> Iterator[Finding]:
         )
 
 
+REPEATED_ORDER = Kind(
+    "repeated-order",
+    "a `DistributedSampler` shuffles by the same seed in each epoch, for its epoch is never set",
+    SOURCE,
+    even_if_it_learns=True,
+)
+SAME_BATCHES = Kind(
+    "same-batches",
+    "processes that average their gradients learn from the same batches, number by number",
+    "Arithmetic: the mean of equal gradients is each of them",
+    even_if_it_learns=True,
+)
+UNSYNCHRONISED = Kind(
+    "unsynchronised-processes",
+    "processes of a group train and exchange nothing, so that each trains a model of its own",
+    "Arithmetic: weights follow the gradients of their own process alone",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", REPEATED_ORDER, SAME_BATCHES, UNSYNCHRONISED)
+def several_processes(run: ScriptRun) -> Iterator[Finding]:
+    """Processes that see the same, or know nothing of each other."""
+    for loader in run.loaders.values():
+        if len(loader.orders) == 1 and loader.begun > 1 and (loader.count or 2) > 1:
+            yield REPEATED_ORDER.finding(
+                _where(loader.place),
+                "warning",
+                _share(loader.begun - 1, loader.begun - 1),
+                f"The sampler of the loader at {_where(loader.place)} shuffles, and gave the same "
+                f"order in all of {loader.begun} epochs: it draws by its seed and its epoch, and "
+                "that is never set.",
+                ("Call `sampler.set_epoch(epoch)` where each epoch begins.",),
+            )
+    held = max((o.trained for o in run.optimizers), default=0)
+    if not run.grouped or run.steps < FEW or not held:
+        return
+    # averages of what is logged, and statistics, are far fewer numbers than gradients or weights
+    if run.exchanged < MANY * held:
+        yield UNSYNCHRONISED.finding(
+            _where(run.main.place if run.main else None),
+            "warning",
+            _share(run.steps, run.steps),
+            f"{run.processes} processes train, and in {run.steps} steps of this one "
+            f"{run.exchanged:,} numbers were exchanged, where its weights are {held:,}: neither "
+            "gradients nor weights are averaged, and each process trains a model of its own.",
+            (
+                "Call the model that `DistributedDataParallel` gives, and not what is in it; or "
+                "average the gradients before each step.",
+            ),
+        )
+    parallel = any(m.kind == "DistributedDataParallel" for m in run.modules)
+    averaged = run.exchanged >= 0.9 * held * (run.steps - 1)
+    alike = len(run.beside) >= FEW and run.beside == run.batches
+    if alike and (parallel or averaged):
+        yield SAME_BATCHES.finding(
+            _where(next((e.place for e in run.loaders.values()), None)),
+            "warning",
+            _share(len(run.beside), len(run.beside)),
+            f"Run in the place of the second process, the script learns from the same "
+            f"{len(run.beside)} batches, number by number: {run.processes} processes do the work "
+            "of one.",
+            ("Give the loader a `DistributedSampler`, so that each process sees a part.",),
+        )
+
+
 STRONG_CLIPPING = Kind(
     "clipped-steps",
     "gradients are clipped to less than a tenth of their norm in most steps",
@@ -1255,6 +1321,7 @@ SOFTMAX_TWICE = Kind(
     "what cross-entropy is given has been through a softmax, or a sigmoid where it takes logits",
     SOURCE,
     proven=True,
+    brings=(DOUBLE_SOFTMAX,),
 )
 SPREAD_SHAPES = Kind(
     "spread-shapes",
@@ -1958,6 +2025,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     repeated_batch,
     spent_loader,
     repeated_draws,
+    several_processes,
     divided_twice,
     stale_target,
     unaveraged_statistics,

@@ -13,7 +13,6 @@ import pickle
 import random
 import runpy
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -38,8 +37,10 @@ from sigmascope.core.records import Finding
 from sigmascope.diagnosis import Program, diagnose
 from sigmascope.diagnosis.rules.outputs import UNFIT_TARGETS
 from sigmascope.diagnosis.rules.representations import UNRELATED_TARGETS
+from sigmascope.diagnosis.scripts import processes
 from sigmascope.diagnosis.scripts.interventions import Intervention
 from sigmascope.diagnosis.scripts.observer import Observer, Stopped
+from sigmascope.diagnosis.scripts.processes import NeedsOthers, as_one, tell_as_launcher
 from sigmascope.diagnosis.scripts.replay import SAMPLES, program_of_step
 from sigmascope.diagnosis.scripts.seen import ScriptRun
 
@@ -66,13 +67,17 @@ class Script:
         target: A file of Python, or the name of a module that `python -m` runs.
         arguments: Its own.
         folder: Where it is run; the present one if not given.
-        launched: Whether it is told what `torchrun` tells the one process that it starts.
+        launched: Whether it is told to be one of two processes, as `torchrun` tells it.
+        alone: Whether it is the only one of its processes, however many it asks for.
+        inside: Whether functions that it gives to processes of its own are called in its own.
     """
 
     target: str
     arguments: tuple[str, ...] = ()
     folder: str = ""
     launched: bool = False
+    alone: bool = False
+    inside: bool = False
 
     @property
     def name(self) -> str:
@@ -103,6 +108,7 @@ class Job:
             loaded before.
         source: What is run in the place of what the file holds, if that is changed.
         bare: Whether nothing is watched, so that what it raises is its own.
+        rank: Of the process in whose place it is run, of several.
     """
 
     script: Script
@@ -118,6 +124,7 @@ class Job:
     imports: tuple[str, ...] = ()
     source: str = ""
     bare: bool = False
+    rank: int = 0
 
 
 @dataclass(frozen=True)
@@ -232,7 +239,8 @@ class Runner(Closing):
 def ready() -> Callable[[], None]:
     """What runs jobs that are named on standard input, until it ends; all is loaded for it."""
     torch.optim.SGD([torch.zeros(1)], lr=1.0)  # the first optimizer loads much: once, not in forks
-    return _serve
+    with as_one(ScriptRun(), 0):  # nor what processes are launched by
+        return _serve
 
 
 def _serve() -> None:
@@ -299,13 +307,8 @@ def _watched(job: Job, made: str) -> None:
     """Run a script under an observer, and write down what was seen."""
     if job.script.folder:
         os.chdir(job.script.folder)
-    if job.script.launched:  # as `torchrun --nproc-per-node 1` does for its process
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        first = dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK"), "0")
-        alone = dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"), "1")
-        os.environ.update(first | alone | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+    if job.script.launched:
+        tell_as_launcher(job.rank, 1 if job.script.alone else 2)
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
@@ -343,26 +346,32 @@ def run_here(job: Job) -> ScriptRun:
     limits = {"steps": job.steps, "seconds": job.seconds, "least": job.least}
     recorded = job.network > 0
     watch = Observer(**limits, intervention=job.intervention, recorded=recorded, traced=job.traced)
-    try:
-        with seeded(job.seed), contextlib.nullcontext() if job.bare else watch:
-            started(job.script, job.source)
-    except Stopped:
-        pass
-    except SystemExit as error:
-        if error.code not in (None, 0):
-            watch.run.error = ("SystemExit", str(error.code), "")
-    except KeyboardInterrupt:
-        watch.run.stopped = True
-    except BaseException as error:  # noqa: BLE001 (theirs, whatever it is: told as theirs)
-        # told without the lines of what starts, runs and watches the script
-        frames = traceback.extract_tb(error.__traceback__)
-        inside = [f for f in frames if f.filename != __file__ and "runpy" not in f.filename]
-        ours = [f for f in inside if f.filename.startswith(PACKAGE)]
-        theirs = [f for f in inside if not f.filename.startswith(PACKAGE)]
-        lines = traceback.format_list(theirs) + traceback.format_exception_only(error)
-        watch.run.error = (type(error).__name__, str(error), "".join(lines))
-        if ours and not job.bare:  # the last place of this package that it came through
-            watch.run.crossed = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
+    how = {"alone": job.script.alone, "inside": job.script.inside}
+    with seeded(job.seed, job.rank), as_one(watch.run, job.rank, **how):
+        try:
+            with contextlib.nullcontext() if job.bare else watch:
+                started(job.script, job.source)
+        except Stopped:
+            pass
+        except SystemExit as error:
+            if error.code not in (None, 0):
+                watch.run.error = ("SystemExit", str(error.code), "")
+        except KeyboardInterrupt:
+            watch.run.stopped = True
+        except BaseException as error:  # noqa: BLE001 (theirs, whatever it is: told as theirs)
+            # told without the lines of what starts, runs and watches the script
+            frames = traceback.extract_tb(error.__traceback__)
+            starts = (__file__, processes.__file__, runpy.__file__)
+            theirs = [f for f in frames if not f.filename.startswith((PACKAGE, *starts, "<frozen"))]
+            lines = traceback.format_list(theirs) + traceback.format_exception_only(error)
+            watch.run.error = (type(error).__name__, str(error), "".join(lines))
+            ours = [
+                f for f in frames if f.filename.startswith(PACKAGE) and f.filename not in starts
+            ]
+            if frames[-1].filename in starts[:2] and not isinstance(error, NeedsOthers):
+                ours = frames
+            if ours and not job.bare:  # the last place of this package that it came through
+                watch.run.crossed = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
     return watch.run
 
 
@@ -392,11 +401,16 @@ def started(script: Script, source: str = "") -> None:
 
 
 @contextlib.contextmanager
-def seeded(offset: int) -> Iterator[None]:
-    """Random numbers from a known start, and seeds that the script sets moved by an offset."""
-    random.seed(offset)
-    np.random.seed(offset)
-    torch.manual_seed(offset)
+def seeded(offset: int, rank: int = 0) -> Iterator[None]:
+    """Random numbers from a known start, and seeds that the script sets moved by an offset.
+
+    Args:
+        offset: Of both.
+        rank: Of the process, by which the start differs, as it does where no seed is set.
+    """
+    random.seed(offset + rank)
+    np.random.seed(offset + rank)
+    torch.manual_seed(offset + rank)
     if not offset:
         yield
         return

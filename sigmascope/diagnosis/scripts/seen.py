@@ -70,7 +70,8 @@ class OptimizerSeen:
         held_in: The precision of the first of them.
         unasked: Steps whose closure called no model and passed nothing back.
         numbers: That it holds.
-        zero: How many of them led to a loss and received a gradient of zeros each time.
+        trained: Those that take a gradient.
+        zero: How many of all led to a loss and received a gradient of zeros each time.
         zero_names: Of their tensors, where these are known.
         zero_weights: Whether they are zero themselves.
     """
@@ -108,6 +109,7 @@ class OptimizerSeen:
     held_in: str = ""
     unasked: int = 0
     numbers: int = 0
+    trained: int = 0
     zero: int = 0
     zero_names: tuple[str, ...] = ()
     zero_weights: bool = False
@@ -213,12 +215,14 @@ class LoaderSeen:
         count: Batches it has; None where it does not say.
         sampler: Its class.
         begun: How often it was begun.
+        orders: What the order of a `DistributedSampler` that shuffles was drawn by, each time.
     """
 
     place: Line | None
     count: int | None
     sampler: str
     begun: int = 0
+    orders: set[tuple[int, int]] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +402,13 @@ class ScriptRun:
         functions: How far the backward pass of a function of the script's own is from the
             derivative of its forward pass, at its first calls, by its name and place.
         broken: Where numbers first ceased to be numbers, if they did, and it was looked for.
+        batches: What models were called with first, with gradients: shapes, and sums of numbers.
+        processes: How many the script asks for, of which this is one.
+        grouped: Whether they are a group, and know of one another.
+        rank: Of this one in it.
+        exchanged: Numbers that these gave to one another, from the first backward pass on.
+        beside: `batches` of the second process, where that was run, too.
+        hands: Whether it gave functions of its own to processes.
         early: The same when as many steps were made as other runs are given, where it went on.
     """
 
@@ -462,6 +473,13 @@ class ScriptRun:
     unheard: str = ""
     functions: dict[Any, list[float]] = field(default_factory=dict)
     broken: BrokenSeen | None = None
+    batches: list[tuple[tuple[int, ...], float]] = field(default_factory=list)
+    processes: int = 1
+    grouped: bool = False
+    rank: int = 0
+    exchanged: int = 0
+    beside: list[tuple[tuple[int, ...], float]] = field(default_factory=list)
+    hands: bool = False
     early: "ScriptRun | None" = field(default=None, compare=False)
 
     @property

@@ -432,15 +432,16 @@ def test_findings_are_as_severe_as_what_proves_them_and_causes_come_first(
 SHARED = """\
 import os
 torch.distributed.init_process_group("gloo")
-assert (os.environ["LOCAL_RANK"], torch.distributed.get_world_size()) == ("0", 1)
+assert (os.environ["LOCAL_RANK"], torch.distributed.get_world_size()) == ("0", {})
 model = nn.parallel.DistributedDataParallel(model)
 """
 
 
-def test_a_script_that_wants_a_launcher_is_started_as_by_one(tmp_path):
+@pytest.mark.parametrize("count", [2, 1])
+def test_a_script_that_wants_a_launcher_is_started_as_by_one(count, tmp_path):
     twice = ("(model(x), y)", "(model(x).softmax(1), y)")
-    found = diagnosed(tmp_path, code(("# setup", SHARED), twice))
-    assert found.script.launched
+    found = diagnosed(tmp_path, code(("# setup", SHARED.format(count)), twice))
+    assert (found.script.launched, found.script.alone) == (True, count == 1)
     assert any("other processes" in why for why in found.unlooked)
     assert not any("network" in why for why in found.unlooked)
     assert [f.name for f in found.findings][:2] == ["softmax-twice", "softmax-in-the-loss"]

@@ -36,6 +36,7 @@ from tests.diagnosis.scripts.loops import (
     ZERO,
     code,
 )
+from tests.diagnosis.scripts.test_processes import CASES
 
 
 def run(text, **how):
@@ -69,7 +70,8 @@ def test_every_kind_that_is_declared_has_a_loop_that_has_it():
         "forgotten-state",
         "reversed-edges",
     }  # which a change alone can tell
-    assert {kind.name for kind in KINDS} == {*FAULTY, *BROKEN, *REFUSED, *by_change}
+    several = {first for first, _ in CASES.values() if first}  # of processes
+    assert {kind.name for kind in KINDS} == {*FAULTY, *BROKEN, *REFUSED, *by_change, *several}
 
 
 @pytest.mark.parametrize("name", BROKEN)

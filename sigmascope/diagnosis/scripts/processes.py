@@ -1,0 +1,313 @@
+"""Scripts of several processes, in one: the others are taken to do as the one that is watched.
+
+What a launcher tells its first process is put into the environment, and a function that is given to
+processes of its own is called here. A group of N processes is then one in which each holds what
+this one holds: a sum over it is N times a number, a mean is the number, what is gathered is N
+copies. So wrappers that average gradients, loops that divide by the number of processes and
+samplers that take a part of the data do as they do among N. What the others would do otherwise is
+not seen here; it is, by running the script again in the place of another one.
+"""
+
+import contextlib
+import functools
+import inspect
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.process import BaseProcess
+from typing import Any, cast
+
+import torch
+from torch import Tensor, distributed, multiprocessing
+
+from sigmascope.diagnosis.scripts.observer import Stopped, is_own
+from sigmascope.diagnosis.scripts.seen import ScriptRun
+
+BACKEND = "as_one"
+PAIRED = "one that takes or gives what is meant for it alone (`send`, `recv`)"
+WANTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+class NeedsOthers(RuntimeError):
+    """What one process alone cannot do: talk to another one that does something else."""
+
+
+def tell_as_launcher(rank: int, count: int) -> None:
+    """Put into the environment what `torchrun` tells a process that it starts.
+
+    Args:
+        rank: Of this one.
+        count: How many there are.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    told = dict.fromkeys(("RANK", "LOCAL_RANK", "ROLE_RANK"), rank) | {"GROUP_RANK": 0}
+    told |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_WORLD_SIZE"), count)
+    told |= {"GROUP_WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in told.items()})
+
+
+@contextlib.contextmanager
+def as_one(
+    run: ScriptRun, rank: int, *, alone: bool = False, inside: bool = False
+) -> Iterator[None]:
+    """Let what a script asks of several processes be done by this one.
+
+    Args:
+        run: Takes how many there are, and how many numbers they exchange.
+        rank: Of the process in whose place the script is run, where it starts them itself.
+        alone: Whether it is to be the only process of its groups.
+        inside: Whether `Process.start` calls a function of the script's own here, too. If not, a
+            script that waits for such a process before it has trained is stopped.
+    """
+    start, join = BaseProcess.start, BaseProcess.join
+    own = list[BaseProcess]()
+
+    def begun() -> bool:
+        return bool(run.backwards) or (distributed.is_available() and distributed.is_initialized())
+
+    def started(self: BaseProcess) -> None:
+        if not is_own(_file_of(getattr(self, "_target", None) or type(self).run)):
+            return start(self)
+        own.append(self)
+        run.hands = True
+        if inside:
+            if len(own) > rank and not begun():
+                self.run()
+            # whoever waits for it finds it ended
+            self.run, self._args, self._kwargs = os.getpid, (), {}  # pyright: ignore
+        return start(self)
+
+    def joined(self: BaseProcess, timeout: float | None = None) -> None:
+        if self in own and not inside and not run.backwards and not run.modules:
+            raise Stopped
+        join(self, timeout)
+
+    def called(
+        fn: Callable[..., Any],
+        args: Sequence[Any] = (),
+        nprocs: int = 1,
+        join: bool = True,
+        **_: Any,
+    ) -> Any:
+        run.processes = 1 if alone else max(run.processes, nprocs)
+        for at in range(min(rank, nprocs - 1), nprocs):
+            fn(at, *args)
+            if begun():  # and what only prepares is done for all
+                break
+        return None if join else _Done()
+
+    with contextlib.ExitStack() as undo:
+        instead: list[tuple[Any, str, Any]] = [
+            (BaseProcess, "start", started),
+            (BaseProcess, "join", joined),
+            (multiprocessing, "spawn", called),
+            (multiprocessing, "start_processes", called),
+        ]
+        if distributed.is_available():
+            from torch.distributed.launcher.api import elastic_launch
+
+            own_objects = distributed.broadcast_object_list
+
+            def launched(self: Any, *words: Any) -> dict[int, Any]:
+                count = 1 if alone else self._config.max_nodes * self._config.nproc_per_node
+                tell_as_launcher(min(rank, count - 1), count)
+                return {rank: self._entrypoint(*words)}
+
+            def objects(listed: Any, src: int | None = 0, *rest: Any, **named: Any) -> None:
+                if distributed.get_backend() == BACKEND and src != distributed.get_rank():
+                    raise NeedsOthers("objects that another process broadcasts")
+                own_objects(listed, src, *rest, **named)
+
+            grouped = functools.partial(_group, run, alone, distributed.init_process_group)
+            instead += [
+                (elastic_launch, "__call__", launched),
+                (distributed, "broadcast_object_list", objects),
+                (distributed, "init_process_group", grouped),
+                (distributed.distributed_c10d, "init_process_group", grouped),
+                (distributed.device_mesh, "init_process_group", grouped),
+            ]
+        for owner, name, function in instead:
+            undo.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, function)
+        yield
+
+
+class _Done:
+    """What `torch.multiprocessing.spawn(..., join=False)` gives, of processes that have ended."""
+
+    processes: Sequence[Any] = ()
+
+    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
+        return True
+
+    def pids(self) -> list[int]:
+        return []
+
+
+def _file_of(function: Any) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return "" if code is None else code.co_filename
+
+
+def _group(run: ScriptRun, alone: bool, own: Callable[..., None], *args: Any, **named: Any) -> None:
+    """A group of the size that is asked for, of which this process stands for all."""
+    asked = inspect.signature(own).bind(*args, **named).arguments
+    told = os.environ.get("WORLD_SIZE", "1"), os.environ.get("RANK", "0")
+    size, rank = (
+        asked.get(name, -1) if asked.get(name, -1) >= 0 else int(word)
+        for name, word in zip(("world_size", "rank"), told, strict=True)
+    )
+    if size <= 1:
+        return own(*args, **named)
+    from torch._C._distributed_c10d import HashStore
+
+    store = HashStore()
+    if alone:
+        return own(asked.get("backend"), rank=0, world_size=1, store=store)
+    run.processes, run.rank, run.grouped = max(run.processes, size), rank, True
+    make = functools.partial(_group_of_alike(), run)
+    distributed.Backend.register_backend(
+        BACKEND, lambda _, rank, size, __: make(rank, size), devices=["cpu", "cuda"]
+    )
+    return own(BACKEND, rank=rank, world_size=size, store=store)
+
+
+@functools.cache
+def _group_of_alike() -> Callable[[ScriptRun, int, int], Any]:
+    """The class of a group of processes that all hold what this one holds.
+
+    It is made when it is asked for: there are builds of torch without its base. Names of newer
+    releases of torch stand beside those of older ones.
+    """
+    from torch._C import _distributed_c10d as c10d
+
+    work_of = vars(c10d)["_create_work_from_future"]  # which its types do not tell of
+    ops, base = distributed.ReduceOp, cast(Any, distributed.ProcessGroup)  # of many overloads
+
+    class Alike(base):
+        def __init__(self, run: ScriptRun, rank: int, size: int) -> None:
+            super().__init__(rank, size)
+            self._run, self._at, self._of = run, rank, size
+
+        def getBackendName(self) -> str:
+            return BACKEND
+
+        @property
+        def group_name(self) -> str:
+            return distributed.distributed_c10d._world.pg_names[self]
+
+        def _done(self, result: Any, read: Sequence[Tensor] = ()) -> Any:
+            """What is waited for, with nothing to wait for; what was read is counted."""
+            frame = sys._getframe()
+            while frame is not None:
+                if frame.f_globals.get("__name__", "").startswith("torch.distributed.fsdp"):
+                    raise NeedsOthers("shards of weights that others hold")
+                frame = frame.f_back
+            if self._run.backwards:
+                self._run.exchanged += sum(t.numel() for t in read if t.is_floating_point())
+            future = torch.futures.Future()
+            future.set_result(result)
+            return work_of(future)
+
+        @torch.no_grad()
+        def _reduce(self, given: Tensor, op: Any) -> Tensor:
+            op = getattr(op, "op", op)  # of a kind with a factor of its own
+            if op == ops.SUM:
+                return given * self._of
+            if op == ops.PRODUCT:
+                return given**self._of
+            if op == ops.BXOR:
+                return given if self._of % 2 else torch.zeros_like(given)
+            if op in (ops.AVG, ops.MIN, ops.MAX, ops.BAND, ops.BOR):
+                return given
+            raise NeedsOthers(f"a reduction by {op}")
+
+        def allreduce(self, tensors: Any, opts: Any = None) -> Any:
+            for t in tensors:
+                t.detach().copy_(self._reduce(t, opts.reduceOp if opts is not None else ops.SUM))
+            return self._done(tensors, tensors)
+
+        reduce = allreduce_coalesced = allreduce
+
+        def broadcast(self, tensors: Any, opts: Any = None) -> Any:
+            return self._done(tensors)
+
+        def barrier(self, opts: Any = None) -> Any:
+            return self._done([])
+
+        def monitored_barrier(self, *_: Any, **__: Any) -> None:
+            return None
+
+        def allgather(self, outs: Any, given: Any, opts: Any = None) -> Any:
+            for copies, t in zip(outs, given, strict=True):
+                for copy in copies:
+                    copy.detach().copy_(t)
+            return self._done(outs, given)
+
+        def gather(self, outs: Any, given: Any, opts: Any = None) -> Any:
+            return self.allgather(outs, given if outs else [])
+
+        def allgather_coalesced(self, outs: Any, given: Any, opts: Any = None) -> Any:
+            return self.allgather([[*copies] for copies in zip(*outs, strict=True)], given)
+
+        def all_gather_single(self, out: Any, given: Any, opts: Any = None) -> Any:
+            out.detach().view(self._of, -1).copy_(given.detach().reshape(1, -1))
+            return self._done([out], [given])
+
+        _allgather_base = all_gather_single
+
+        def all_gather_single_coalesced(self, outs: Any, given: Any, opts: Any = None) -> Any:
+            for out, t in zip(outs, given, strict=True):
+                self.all_gather_single(out, t)
+            return self._done(outs)
+
+        allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+        def reduce_scatter(self, outs: Any, given: Any, opts: Any = None) -> Any:
+            op = opts.reduceOp if opts is not None else ops.SUM
+            for out, parts in zip(outs, given, strict=True):
+                out.detach().copy_(self._reduce(parts[self._at], op).reshape(out.shape))
+            return self._done(outs, [t for parts in given for t in parts])
+
+        def reduce_scatter_single(self, out: Any, given: Any, opts: Any = None) -> Any:
+            return self.reduce_scatter([out], [given.chunk(self._of)], opts)
+
+        _reduce_scatter_base = reduce_scatter_single
+
+        def reduce_scatter_single_coalesced(self, outs: Any, given: Any, opts: Any = None) -> Any:
+            return self.reduce_scatter(outs, [t.chunk(self._of) for t in given], opts)
+
+        reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+        def scatter(self, outs: Any, given: Any, opts: Any = None) -> Any:
+            if not given:
+                raise NeedsOthers("what another process scatters")
+            outs[0].detach().copy_(given[0][self._at])
+            return self._done(outs, given[0])
+
+        def alltoall(self, outs: Any, given: Any, opts: Any = None) -> Any:
+            for out in outs:
+                out.detach().copy_(given[self._at])
+            return self._done(outs, given)
+
+        def alltoall_base(self, out: Any, given: Any, into: Any, of: Any, opts: Any = None) -> Any:
+            parts = given.split(of) if of else given.chunk(self._of)
+            own = [parts[self._at]] * self._of
+            if sum(map(len, own)) != len(out):
+                raise NeedsOthers("parts of other sizes than its own")
+            out.detach().copy_(torch.cat(own))
+            return self._done([out], [given])
+
+        all_to_all_single = alltoall_base
+
+        def send(self, *_: Any, **__: Any) -> Any:
+            raise NeedsOthers(PAIRED)
+
+        recv = recv_anysource = send
+
+    return Alike
