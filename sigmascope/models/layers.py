@@ -77,7 +77,19 @@ def layers(model: nn.Module) -> dict[str, nn.Module]:
         if isinstance(module, WHOLE):
             hidden.update(module.modules())
             found[name] = module
-        elif _applies_weight(module):
+            continue
+        if isinstance(module, NORMALISERS):
+            continue
+        inside = getattr(module, "parametrizations", None)
+        own = [*module.parameters(recurse=False)]
+        own += inside.parameters() if isinstance(inside, nn.Module) else ()
+        alone = all(
+            part == "parametrizations"
+            or isinstance(child, nn.Identity)
+            or not any(p.ndim >= 2 for p in child.parameters())
+            for part, child in module.named_children()
+        )
+        if alone and any(p.ndim >= 2 and p.is_floating_point() for p in own):
             found[name] = module
     return found
 
@@ -154,21 +166,6 @@ def is_reparametrised(module: nn.Module) -> bool:
     return "parametrizations" in module._modules or (
         "weight" not in own and hasattr(module, "weight")
     )
-
-
-def _applies_weight(module: nn.Module) -> bool:
-    if isinstance(module, NORMALISERS):
-        return False
-    inside = getattr(module, "parametrizations", None)
-    own = [*module.parameters(recurse=False)]
-    own += inside.parameters() if isinstance(inside, nn.Module) else ()
-    alone = all(
-        name == "parametrizations"
-        or isinstance(child, nn.Identity)
-        or not any(p.ndim >= 2 for p in child.parameters())
-        for name, child in module.named_children()
-    )
-    return alone and any(p.ndim >= 2 and p.is_floating_point() for p in own)
 
 
 Statistics = tuple[Tensor, Tensor]

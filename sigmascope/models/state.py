@@ -321,21 +321,20 @@ def checksum(t: Tensor) -> tuple[int, ...] | None:
     for part in table.split(TOGETHER):  # is read once, and added up twice while it is near
         rows.append(part.sum(1))
         columns += part.sum(0)
-    sums = (torch.cat(rows) if rows else table[:, 0], columns, rest)
-    return tuple(map(_weighed, sums))
-
-
-def _weighed(words: Tensor) -> int:
-    """Sum of the words, each with a weight of its own, modulo 2^64."""
-    parts = words.split(ROW * TOGETHER)  # words that lie askew are all here, and may be many
-    starts = range(0, len(words), ROW * TOGETHER)
-    found = words.new_zeros((), dtype=torch.int64)
-    for start, part in zip(starts, parts, strict=False):
-        # odd numbers that follow no simple rule, so that no exchange of words keeps a sum
-        k = torch.arange(start + 1, start + len(part) + 1, device=part.device, dtype=torch.int64)
-        odd = (k * 0x5851F42D4C957F2D + (k * k) * 0x14057B7EF767814F) | 1
-        found += (part.long() * odd).sum()
-    return int(found)
+    found = []
+    for sums in (torch.cat(rows) if rows else table[:, 0], columns, rest):
+        parts = sums.split(ROW * TOGETHER)  # words that lie askew are all here, and may be many
+        starts = range(0, len(sums), ROW * TOGETHER)
+        total = sums.new_zeros((), dtype=torch.int64)  # modulo 2^64
+        for start, part in zip(starts, parts, strict=False):
+            # odd numbers that follow no simple rule, so that no exchange of words keeps a sum
+            k = torch.arange(
+                start + 1, start + len(part) + 1, device=part.device, dtype=torch.int64
+            )
+            odd = (k * 0x5851F42D4C957F2D + (k * k) * 0x14057B7EF767814F) | 1
+            total += (part.long() * odd).sum()
+        found.append(int(total))
+    return tuple(found)
 
 
 def _same_place(t: Tensor, alias: Tensor) -> bool:
@@ -486,7 +485,10 @@ class Reach:
             self._mapping(vars(one))
         elif (undo := _state_of(one)) is not None:
             self.undo.append(undo)
-        elif not isinstance(one, type) and _own(type(one)):
+        elif not isinstance(one, type) and (  # of a class whose objects may keep a model's numbers
+            type(one).__module__.partition(".")[0] not in FOREIGN
+            or issubclass(type(one), torch.optim.Optimizer | threading.local)
+        ):
             if isinstance(found := getattr(one, "__dict__", None), dict):
                 self._left.append(found)
             slots = {k: getattr(one, k) for k in _slots(type(one)) if hasattr(one, k)}
@@ -524,13 +526,6 @@ def _empty(cell: CellType) -> bool:
         return cell.cell_contents is cell
     except ValueError:
         return True
-
-
-def _own(kind: type) -> bool:
-    """Whether objects of a class may be a place where a model keeps numbers."""
-    return kind.__module__.partition(".")[0] not in FOREIGN or issubclass(
-        kind, torch.optim.Optimizer | threading.local
-    )
 
 
 def _slots(kind: type) -> tuple[str, ...]:

@@ -515,10 +515,6 @@ class SubjectRuns(Observed):
             self.scene, Sweeping(outputs, uncovered, self._generator, grams=grams), size=size
         )
 
-    def _shares(self) -> Sweep:
-        """What every output takes of every layer's share of the kernel, without Gram matrices."""
-        return self._swept(self._total, {}, grams=False)
-
     def _piece(self, outputs: int | Sequence[int]) -> int:
         size = self.scene.fitting(entries=self._entries, columns=self._columns(outputs))
         return min(size, self._at_once)
@@ -826,7 +822,8 @@ class Subject(SubjectRuns):
         self.require_apart("ntk_trace")
         require_separate(self.model, [c.site for c in self.calls], self._uncovered)
         rest = self.leftovers
-        by_formula = trace_of(self._asked("ntk_trace", self._shares), self.count, without=rest)
+        alone = lambda: self._swept(self._total, {}, grams=False)
+        by_formula = trace_of(self._asked("ntk_trace", alone), self.count, without=rest)
         return by_formula + exact_shares(self.scene, [p for o in rest.values() for p in o])
 
     @cached_property

@@ -104,16 +104,10 @@ def share(
         reads = x.flatten(1).double().square().sum(1) * float(weight.requires_grad)
         return size * (reads + float(biased))[:, None]
     a, d = x.flatten(1, -2), J.flatten(2, -2)  # [n, p, i], [n, k, p, o]
-    total = (
-        _contracted(a, d) if weight.requires_grad else d.new_zeros(d.shape[:2], dtype=torch.float64)
-    )
-    return total + _square_sum(d.sum(2)) if biased else total
-
-
-def _contracted(a: Float[Tensor, "n p i"], d: Float[Tensor, "n k p o"]) -> PerSample:
-    """`‖Σ_p d_p a_pᵀ‖²`, by whichever of the two ways is cheaper."""
+    total = d.new_zeros(d.shape[:2], dtype=torch.float64)
     positions, inputs, outputs = a.shape[1], a.shape[2], d.shape[3]
-    if positions * (inputs + outputs) < inputs * outputs:
+    # `‖Σ_p d_p a_pᵀ‖²`, by whichever of the two ways is cheaper
+    if weight.requires_grad and positions * (inputs + outputs) < inputs * outputs:
         # in the format of both, unless positions cancel so far that it shows
         for kind in (torch.promote_types(d.dtype, torch.float32), torch.float64):
             read, moved = a.to(kind), d.to(kind)
@@ -121,9 +115,10 @@ def _contracted(a: Float[Tensor, "n p i"], d: Float[Tensor, "n k p o"]) -> PerSa
             total, most = parts.sum(2), parts.abs().sum(2)
             if bool((total >= CANCELLED * most).all()):
                 break
-        return total
-    stacked = d.transpose(2, 3).flatten(1, 2) @ a  # [n, k * o, i]
-    return _square_sum(stacked.unflatten(1, (d.shape[1], outputs)))
+    elif weight.requires_grad:
+        stacked = d.transpose(2, 3).flatten(1, 2) @ a  # [n, k * o, i]
+        total = _square_sum(stacked.unflatten(1, (d.shape[1], outputs)))
+    return total + _square_sum(d.sum(2)) if biased else total
 
 
 def _square_sum(parts: Float[Tensor, "n k *rest"]) -> PerSample:
@@ -196,28 +191,27 @@ def _orientation(module: nn.Module, x: Tensor, y: Tensor) -> bool | None:
     weight, bias = _acts_as_linear(module)
     assert weight is not None
     rest = None if bias is None else bias.detach()
-    for turned, W in ((False, weight), (True, weight.mT)):
-        fits = x.shape[-1] == W.shape[1] and y.shape == (*x.shape[:-1], W.shape[0])
-        # as it is first: a copy of the weight in float64 takes longer than the product
-        kinds = (y.dtype, torch.float64) if fits else ()
-        if any(_wrote(x, y, W.detach(), rest, kind) for kind in kinds):
-            return turned
+    for turned, W in ((False, weight.detach()), (True, weight.detach().mT)):
+        if x.shape[-1] != W.shape[1] or y.shape != (*x.shape[:-1], W.shape[0]):
+            continue
+        # whether `y = x Wᵀ + bias`, up to the rounding of `y`; as it is first: a copy of the weight
+        # in float64 takes longer than the product
+        for kind in (y.dtype, torch.float64):
+            read, wrote = _some(x), _some(y).double()
+            kinds = {t.dtype for t in (read, W, y if rest is None else rest)}
+            if kind != torch.float64 and kinds != {kind}:
+                continue
+            # by some units at a time: a copy in float64 may be the largest tensor there is
+            units = W.split(max(1, ENTRIES // W.shape[1]))
+            expected = torch.cat(
+                [(read.to(kind) @ some.to(kind).mT).double() for some in units], -1
+            )
+            expected = expected if rest is None else expected + rest.double()
+            scale = max(float(expected.abs().amax()), 1e-300)
+            room = rounding(y.dtype, 64 * x.shape[-1] ** 0.5) * scale
+            if float((expected - wrote).abs().amax()) <= room:
+                return turned
     return None
-
-
-def _wrote(x: Tensor, y: Tensor, W: Tensor, bias: Tensor | None, kind: torch.dtype) -> bool:
-    """Whether `y = x Wᵀ + bias`, up to the rounding of `y`."""
-    read, wrote = _some(x), _some(y).double()
-    kinds = {t.dtype for t in (read, W, y if bias is None else bias)}
-    if kind != torch.float64 and kinds != {kind}:
-        return False
-    # by some units at a time: a copy in float64 may be the largest tensor there is
-    units = W.split(max(1, ENTRIES // W.shape[1]))
-    expected = torch.cat([(read.to(kind) @ some.to(kind).mT).double() for some in units], -1)
-    expected = expected if bias is None else expected + bias.double()
-    scale = max(float(expected.abs().amax()), 1e-300)
-    room = rounding(y.dtype, 64 * x.shape[-1] ** 0.5) * scale
-    return float((expected - wrote).abs().amax()) <= room
 
 
 def _some(t: Tensor) -> Tensor:
@@ -422,7 +416,20 @@ def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: SiteSums, *, gram
     sums.width = sums.width or by_sample[0, 0].numel()
     norm_sq = None
     if grams and not isinstance(call.module, NORMALISERS):  # of those only the share is asked
-        gram, scale = _gram(by_sample.reshape(*by_sample.shape[:2], sums.width))
+        # `J Jᵀ / scale²` of every sample in float64. Squares of narrower formats are inside float64
+        # as they are; float64 is scaled by its largest entry where squares come near the ends of
+        # the format.
+        rows = by_sample.reshape(*by_sample.shape[:2], sums.width)
+        scale = rows.new_ones(len(rows), dtype=torch.float64)
+        # wide ones by pieces: a copy of all in float64 would be the largest tensor there is
+        products = (P @ P.mT for P in map(Tensor.double, rows.split(WIDE, 2)))
+        gram = sum(products, scale.new_zeros(()))
+        wide = rows.dtype == torch.float64
+        if wide and not SAFE < float(gram.diagonal(dim1=1, dim2=2).amax()) < 1 / SAFE:
+            largest = rows.abs().amax((1, 2))
+            scale = torch.where(largest > 0, largest, scale)
+            scaled = rows / scale[:, None, None]
+            gram = scaled @ scaled.mT
         sums.gram.append(gram)
         sums.scale.append(scale)
         norm_sq = gram.diagonal(dim1=1, dim2=2) * scale.square()[:, None]
@@ -436,26 +443,6 @@ def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: SiteSums, *, gram
         found = share(module, x, by_sample, normal=normal, norm_sq=norm_sq)
     sums.share_sq.append(None if found is None else found.cpu())
     return ""
-
-
-def _gram(J: Tensor) -> tuple[Tensor, Tensor]:
-    """`J Jᵀ / scale²` of every sample in float64, and the scale.
-
-    Squares of narrower formats are inside float64 as they are; float64 is scaled by its largest
-    entry where squares come near the ends of the format.
-    """
-    scale = J.new_ones(len(J), dtype=torch.float64)
-    # wide ones by pieces: a copy of all in float64 would be the largest tensor there is
-    products = (P @ P.mT for P in map(Tensor.double, J.split(WIDE, 2)))
-    gram = sum(products, scale.new_zeros(()))
-    if J.dtype == torch.float64:
-        top = float(gram.diagonal(dim1=1, dim2=2).amax())
-        if not SAFE < top < 1 / SAFE:
-            largest = J.abs().amax((1, 2))
-            scale = torch.where(largest > 0, largest, scale)
-            A = J / scale[:, None, None]
-            gram = A @ A.mT
-    return gram, scale
 
 
 # ------------------------------------------------------------------------------

@@ -256,7 +256,11 @@ def owners(model: nn.Module, uncovered: Collection[str]) -> dict[str, str]:
         model: The model.
         uncovered: Layers of which nothing is known, with all parts.
     """
-    places = {name: _place(name, uncovered) for name, _ in model.named_modules()}
+    places: dict[str, str] = {}
+    for name, _ in model.named_modules():
+        module = name.split("parametrizations")[0].rstrip(".")
+        inside = [u for u in uncovered if not u or module == u or module.startswith(f"{u}.")]
+        places[name] = min(inside, key=len, default=module)
     order = {place: i for i, place in enumerate(dict.fromkeys(places.values()))}
     leader = {place: place for place in order}
     first: dict[nn.Parameter, str] = {}
@@ -296,12 +300,6 @@ def _held(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
     """Trained parameters, once for each module that holds them, with its name."""
     for name, module in model.named_modules():
         yield from ((name, p) for p in module.parameters(recurse=False) if p.requires_grad)
-
-
-def _place(module: str, uncovered: Collection[str]) -> str:
-    module = module.split("parametrizations")[0].rstrip(".")
-    inside = [u for u in uncovered if not u or module == u or module.startswith(f"{u}.")]
-    return min(inside, key=len, default=module)
 
 
 def exact_shares(scene: Scene, parameters: Sequence[nn.Parameter]) -> Float64[Tensor, " n"]:

@@ -292,20 +292,17 @@ class NumbersAsked(TorchFunctionMode):
         """Run it, and note what it is."""
         made_of = [t in self._fixed for t in tensors((args, kwargs))]
         fixed = all(made_of) and not self._mingled
-        if any(made_of) and not fixed and _writes(func, kwargs):
-            self._mingled = True  # views of it share its memory
+        if any(made_of) and not fixed:
+            # whether it may write into what it is given, by torch's names for such
+            name = getattr(func, "__name__", "_")
+            inside = name.endswith("_") and not name.endswith("__")
+            if inside or name.startswith(("__i", "__set")) or "out" in (kwargs or {}):
+                self._mingled = True  # views of it share its memory
         self.numbers |= func in ASKING and not fixed
         result = func(*args, **(kwargs or {}))
         for made in tensors(result) if fixed else ():
             self._fixed[made] = True
         return result
-
-
-def _writes(func: Any, kwargs: Any) -> bool:
-    """Whether a function may write into what it is given, by torch's names for such."""
-    name = getattr(func, "__name__", "_")
-    inside = name.endswith("_") and not name.endswith("__")
-    return inside or name.startswith(("__i", "__set")) or "out" in (kwargs or {})
 
 
 @dataclass(frozen=True, slots=True)
