@@ -94,16 +94,13 @@ def labels_of(output: Tensor, targets: Tensor) -> Labels | None:
         return Labels("one of many" if one else "several of many", distinct, wanted=wanted)
     if binary:
         return Labels("yes or no", len(values.unique()), wanted=wanted)
-    return Labels("ids as values" if _are_ids(values) else "values", distinct)
-
-
-def _are_ids(values: Tensor) -> bool:
-    if values[0].numel() != 1 or not bool((values == values.round()).all()):
-        return False
-    distinct = len(values.unique())
-    few = FEWEST <= distinct <= MOST and values.numel() >= REPEATED * distinct
-    start = float(values.min())
-    return few and start in (0.0, 1.0) and distinct >= 0.5 * (float(values.max()) - start + 1)
+    kind = "values"
+    if values[0].numel() == 1 and bool((values == values.round()).all()):
+        known, start = len(values.unique()), float(values.min())
+        few = FEWEST <= known <= MOST and values.numel() >= REPEATED * known
+        if few and start in (0.0, 1.0) and known >= 0.5 * (float(values.max()) - start + 1):
+            kind = "ids as values"
+    return Labels(kind, distinct)
 
 
 # ------------------------------------------------------------------------------
@@ -181,7 +178,10 @@ def least_loss(
     Returns:
         Infinity and None where no start has a finite loss.
     """
-    tried = [(_value(outputs, s, targets, loss), s) for s in starts]
+    tried: list[tuple[float, Tensor]] = []
+    for start in starts:
+        with suppress(Exception), torch.no_grad():  # a loss may raise anything outside its domain
+            tried.append((float(loss(outputs(start.detach()), targets)), start))
     order = sorted((pair for pair in tried if math.isfinite(pair[0])), key=lambda pair: pair[0])
     if not order:
         return math.inf, None
@@ -192,12 +192,6 @@ def least_loss(
             best, where = reached, place
     with torch.no_grad():
         return best, outputs(where).detach()
-
-
-def _value(outputs: Callable[[Tensor], Tensor], at: Tensor, targets: Any, loss: Loss) -> float:
-    with suppress(Exception), torch.no_grad():  # a loss may raise anything outside of its domain
-        return float(loss(outputs(at.detach()), targets))
-    return math.inf
 
 
 def _descend(

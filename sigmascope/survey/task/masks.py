@@ -7,7 +7,7 @@ not, as by an augmentation of one of both. Masks that agree with their images no
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from itertools import product
 
 import torch
 from jaxtyping import Float
@@ -49,7 +49,10 @@ def _place(image: Tensor, mask: Tensor) -> str:
     a = a / a.square().mean((1, 2), keepdim=True).sqrt().clamp_min(1e-12)
     F = torch.fft.fft2(a)
     best, where, here = 0.0, "", 0.0
-    for name, turned in _turned(mask.detach().cpu()):
+    m = mask.detach().cpu()
+    quarters = range(4) if m.shape[0] == m.shape[1] else (0, 2)
+    for flipped, quarter in product((False, True), quarters):
+        turned = (m.flip(1) if flipped else m).rot90(quarter)
         marks = turned.unique()
         if not 1 < len(marks) <= 16:
             return ""
@@ -63,18 +66,10 @@ def _place(image: Tensor, mask: Tensor) -> str:
         top = float(agrees.max())
         if top > best * (1 + 1e-9):
             at = divmod(int(agrees.argmax()), agrees.shape[1])
-            best, where = top, f"{name} {at}"
-        if name == "as it is":
+            best, where = top, f"{quarter} quarters, {flipped} {at}"
+        if not (flipped or quarter):  # as it is
             around = agrees.roll((NEAR, NEAR), (0, 1))[: 2 * NEAR + 1, : 2 * NEAR + 1]
             here = float(around.max())
     if best < AGREE:
         return ""
     return "here" if here >= ELSEWHERE * best else where
-
-
-def _turned(mask: Tensor) -> Iterator[tuple[str, Tensor]]:
-    for flipped in (False, True):
-        m = mask.flip(1) if flipped else mask
-        for quarter in range(4) if mask.shape[0] == mask.shape[1] else (0, 2):
-            word = "as it is" if not (flipped or quarter) else f"{quarter} quarters, {flipped}"
-            yield word, m.rot90(quarter)

@@ -53,17 +53,16 @@ def representation_items(subject: Subject) -> Iterator[Item]:
             # Root mean square of the rows' deviation from their mean, over that of the rows. Known
             # up to the rounding of the model's own arithmetic, relative to the rows.
             part, whole = frobenius_norm(found.centred).value, frobenius_norm(found.raw).value
-            variation = None
+            rounding = False
             if whole > 0:
                 value, noise = part / whole, ROUNDINGS * found.precision
                 variation = Estimate(
                     value, max(value - noise, 0.0), value + noise, f"gram, rounding {noise:.1g}"
                 )
-            if variation is not None:
+                rounding = variation.low <= 0
                 yield Reading(site, q.RELATIVE_VARIATION, variation, view, form)
             yield Reading(site, q.MEAN_SQUARE, size, view, form)
             yield Reading(site, q.SOFT_RANK, raw.numbers[q.SOFT_RANK], view, form)
-            rounding = variation is not None and variation.low <= 0
             for quantity, measures, name in (
                 (q.PARTICIPATION_RATIO, raw, q.PARTICIPATION_RATIO),
                 (q.CENTRED_PARTICIPATION_RATIO, centred, q.PARTICIPATION_RATIO),
