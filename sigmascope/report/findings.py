@@ -129,14 +129,12 @@ def reasons(skipped: Iterable[Skipped]) -> dict[tuple[str, str], list[str]]:
     found: dict[tuple[str, str], list[Skipped]] = {}
     for each in skipped:
         found.setdefault((each.what, NUMBER.sub("#", each.why)), []).append(each)
-    named = {(what, _ranged([s.why for s in some])): some for (what, _), some in found.items()}
+    named: dict[tuple[str, str], list[Skipped]] = {}
+    for (what, _), some in found.items():
+        # where the numbers of these sentences differ, from the least to the largest
+        slots = zip(*(NUMBER.findall(s.why) for s in some), strict=True)
+        ends = (sorted(set(slot), key=float) for slot in slots)
+        words = iter([e[0] if len(e) == 1 else f"{e[0]} to {e[-1]}" for e in ends])
+        named[what, NUMBER.sub(lambda _, words=words: next(words), some[0].why)] = some
     ordered = sorted(named.items(), key=lambda item: -len(item[1]))
     return {key: [s.site for s in some] for key, some in ordered}
-
-
-def _ranged(many: list[str]) -> str:
-    """Sentences of one form as one: where their numbers differ, from the least to the largest."""
-    slots = zip(*(NUMBER.findall(why) for why in many), strict=True)
-    ends = (sorted(set(slot), key=float) for slot in slots)
-    words = iter([e[0] if len(e) == 1 else f"{e[0]} to {e[-1]}" for e in ends])
-    return NUMBER.sub(lambda _: next(words), many[0])

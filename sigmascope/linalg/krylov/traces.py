@@ -101,10 +101,14 @@ class Chances:
             largest: Eigenvalue of the matrix of all products of the vectors, which is at least
                 `λ ‖z‖²` for an eigenvalue λ on whose vector the k have the components z.
         """
-        k = self.k
-        top = largest / self._lower(self.risk / 6)
+        k, chance = self.k, self.risk / 6
+        # what a chi square of k degrees of freedom is below, and above, with this chance; the
+        # theorem speaks of what is above `k + 1`
+        lower = max(2 * float(scipy.special.gammaincinv(k / 2, chance)), 5e-324)
+        upper = max(float(scipy.special.chdtri(k, chance)), k + 1.0)
+        top = largest / lower
         spread = top * math.log(4 / self.risk) / k
-        plain = mean * k / self._lower(self.risk / 6), mean * k / self._upper(self.risk / 6)
+        plain = mean * k / lower, mean * k / upper
         high = (math.sqrt(spread) + math.sqrt(spread + mean)) ** 2
         low = max(math.sqrt(max(mean - spread, 0.0)) - math.sqrt(spread), 0.0) ** 2
         return Bounds(max(low, plain[1]), min(high, plain[0]), top)
@@ -118,14 +122,6 @@ class Chances:
         """
         t = math.log(2 / self.risk) / self.k
         return 2 * math.sqrt(square * t) + 2 * math.sqrt(min(top, square)) * t
-
-    def _lower(self, chance: float) -> float:
-        """What a chi square of k degrees of freedom is below with this chance."""
-        return max(2 * float(scipy.special.gammaincinv(self.k / 2, chance)), 5e-324)
-
-    def _upper(self, chance: float) -> float:
-        """What it is above with this chance; the theorem speaks of what is above `k + 1`."""
-        return max(float(scipy.special.chdtri(self.k, chance)), self.k + 1.0)
 
 
 # ------------------------------------------------------------------------------
