@@ -17,7 +17,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from sigmascope.checkpoints import Adapter, Checkpoint, open_checkpoint
+from sigmascope.checkpoints import Checkpoint, open_checkpoint
 from sigmascope.core import guard, quantities as q
 from sigmascope.core.guard import Refusal
 from sigmascope.core.quantities import SCAN, in_view
@@ -350,10 +350,21 @@ def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Plann
         )  # fmt: skip
         drafts.append((matrix, piece.cut, piece.note))
     for adapter in checkpoint.adapters:
-        why = unasked(adapter.name, settings.only, settings.skip)
-        names = (*adapter.B.tensors, *adapter.A.tensors)
-        skipped += [Skipped(name, "tensor", why) for name in names if why]
-        drafts += [] if why else [_adapted(adapter, settings)]
+        A, B = adapter.A, adapter.B
+        tensors = (*B.tensors, *A.tensors)
+        if why := unasked(adapter.name, settings.only, settings.skip):
+            skipped += [Skipped(name, "tensor", why) for name in tensors]
+            continue
+        # what an adapter adds to a weight, which is never written out
+        shape, rank = (B.shape[0], A.shape[1]), A.shape[0]
+        cuts = Cut(B, 0, B.shape[0], rows=B.shape[0]), Cut(A, 0, rank, rows=rank)
+        work = 4.0 * (shape[0] + shape[1]) * rank * rank + 1e6
+        matrix = Matrix(
+            adapter.name, "adapter", depth_of(adapter.name), *shape, B.dtype, tensors,
+            A.bytes + B.bytes, "full", work, "product",
+        )  # fmt: skip
+        product = Product(*cuts, adapter.scaling, adapter.turned)
+        drafts.append((matrix, product, adapter.shifted))
     too_large = lambda matrix: _memory(matrix) > settings.memory
     fits = [draft for draft in drafts if not too_large(draft[0])]
     skipped += [
@@ -366,39 +377,24 @@ def worked_out(source: Origin, settings: Settings, *, workers: int = 1) -> Plann
         for matrix, _, _ in drafts
         if too_large(matrix)
     ]
-    tasks: tuple[Task, ...] = ()
+    made: list[Task] = []
     names = distinct([matrix.site for matrix, _, _ in fits])
     for i, (name, (matrix, cut, note)) in enumerate(zip(names, fits, strict=True)):
         # the same wherever and whenever the matrix is measured
         seed = (zlib.crc32(name.encode()) << 20) ^ settings.seed
-        tasks += (
-            Task(
-                i, replace(matrix, site=name), cut, seed, settings.wanted, settings.spectra,
-                settings.effort == "full", settings.grid, note=note,
-            ),
-        )  # fmt: skip
-    matrices = [task.matrix for task in tasks]
+        made.append(Task(
+            i, replace(matrix, site=name), cut, seed, settings.wanted, settings.spectra,
+            settings.effort == "full", settings.grid, note=note,
+        ))  # fmt: skip
+    matrices = [task.matrix for task in made]
     # each knows whether it meets another
-    met = {task.index for pair in _pairs(tasks, settings) for task in pair.tasks}
-    tasks = tuple(replace(task, paired=task.index in met) for task in tasks)
+    met = {task.index for pair in _pairs(made, settings) for task in pair.tasks}
+    tasks = tuple(replace(task, paired=task.index in met) for task in made)
     pairs = _pairs(tasks, settings)
     work = sum(m.work for m in matrices) + sum(pair.work for pair in pairs)
     return PlannedWork(
         planned(checkpoint, matrices, skipped, settings, work, workers), tasks, pairs
     )
-
-
-def _adapted(adapter: Adapter, settings: Settings) -> Draft:
-    """What an adapter adds to a weight, which is never written out."""
-    A, B = adapter.A, adapter.B
-    shape, rank = (B.shape[0], A.shape[1]), A.shape[0]
-    cuts = Cut(B, 0, B.shape[0], rows=B.shape[0]), Cut(A, 0, rank, rows=rank)
-    work = 4.0 * (shape[0] + shape[1]) * rank * rank + 1e6
-    matrix = Matrix(
-        adapter.name, "adapter", depth_of(adapter.name), *shape, B.dtype,
-        (*B.tensors, *A.tensors), A.bytes + B.bytes, "full", work, "product",
-    )  # fmt: skip
-    return matrix, Product(*cuts, adapter.scaling, adapter.turned), adapter.shifted
 
 
 def _memory(matrix: Matrix) -> int:

@@ -260,7 +260,18 @@ def results(jobs: Sequence[Job], mapper: Mapper) -> Iterator[Measured]:
 def _run(job: Job, ends: dict[int, MapEnds]) -> Measured:
     try:
         if not isinstance(job, MatrixPair):
-            return _task(job, ends)
+            cut, matrix = job.cut, job.matrix
+            if isinstance(cut, Product):
+                return measure_product(job, cut)
+            one, ends[job.index] = measure_matrix(job, cut.read())
+            if job.grid and matrix.form == "kernel":
+                # what was measured of a kernel, with what its convolution is as an operator
+                items = [*operator_items(matrix, cut.stored.read(), job.grid)]
+                read = (r for r in items if isinstance(r, Reading) and r.quantity in job.wanted)
+                left = (item for item in items if isinstance(item, Skipped))
+                one = replace(one, readings=(*one.readings, *read), skipped=(*one.skipped, *left))
+            noted = (Skipped(matrix.site, "parts", job.note),) if job.note else ()
+            return replace(one, skipped=(*noted, *one.skipped))
         if job.kind == "meet":
             for task in job.tasks:
                 # what was done before the scan was cut off is the same, bit for bit
@@ -282,23 +293,6 @@ def _run(job: Job, ends: dict[int, MapEnds]) -> Measured:
         why = f"torch gave up: {str(error).splitlines()[0]}"
     site = job.site if isinstance(job, MatrixPair) else job.matrix.site
     return Measured(job.index, (), None, (Skipped(site, "all of it", why),), None, failed=True)
-
-
-def _task(task: Task, ends: dict[int, MapEnds]) -> Measured:
-    if isinstance(task.cut, Product):
-        return measure_product(task, task.cut)
-    found, ends[task.index] = measure_matrix(task, task.cut.read())
-    if task.grid and task.matrix.form == "kernel":
-        # what was measured of a kernel, with what its convolution is as an operator
-        items = [*operator_items(task.matrix, task.cut.stored.read(), task.grid)]
-        read = (r for r in items if isinstance(r, Reading) and r.quantity in task.wanted)
-        skipped = (item for item in items if isinstance(item, Skipped))
-        found = replace(
-            found, readings=(*found.readings, *read), skipped=(*found.skipped, *skipped)
-        )
-    if not task.note:
-        return found
-    return replace(found, skipped=(Skipped(task.matrix.site, "parts", task.note), *found.skipped))
 
 
 def _matrix(task: Task) -> Tensor:
