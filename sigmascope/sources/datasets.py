@@ -113,7 +113,23 @@ def cifar10(
     Raises:
         Refusal: If its files are nowhere to be found, are damaged, or have other columns.
     """
-    path = _cifar_file(split, folder)
+    places = (
+        place
+        for home in _folders(folder)
+        for place in (home / "cifar10", *([home] if folder is not None else []))
+    )
+    found = (path for place in places for path in sorted(place.glob(f"{split}-*.parquet")))
+    path = next(found, None)
+    if path is None:
+        home = (
+            f"`{folder}`"
+            if folder
+            else "a folder, and pass that as `--folder`, or name it in the variable SIGMASCOPE_DATA"
+        )
+        raise Refusal(
+            f"CIFAR-10 is not here and is not fetched: put its `{split}-00000-of-00001.parquet` "
+            f"(columns `img`, `label`) into `cifar10` in {home}."
+        )
     try:
         import pyarrow as pa
         from pyarrow import parquet
@@ -173,22 +189,6 @@ def _fashion_file(name: str, folder: Path | None) -> Path:
     path = cache_folder() / "fashion-mnist" / f"{name}.gz"
     return fetch(
         f"{FASHION_URL}{name}.gz", path, sha256=FASHION_SHA256[name.removesuffix("-ubyte")]
-    )
-
-
-def _cifar_file(split: str, folder: Path | None) -> Path:
-    for home in _folders(folder):
-        for place in (home / "cifar10", *([home] if folder is not None else [])):
-            for path in sorted(place.glob(f"{split}-*.parquet")):
-                return path
-    home = (
-        f"`{folder}`"
-        if folder
-        else "a folder, and pass that as `--folder`, or name it in the variable SIGMASCOPE_DATA"
-    )
-    raise Refusal(
-        f"CIFAR-10 is not here and is not fetched: put its `{split}-00000-of-00001.parquet` "
-        f"(columns `img`, `label`) into `cifar10` in {home}."
     )
 
 
