@@ -288,13 +288,6 @@ def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake
     return kept
 
 
-def leave_alone(kept: Sequence[Keepsake]) -> None:
-    """Note which tensors a run of a big model has not changed."""
-    if not _ample(k.tensor for k in kept):
-        for one in kept:
-            LEFT_ALONE[one.tensor] = True
-
-
 def _ample(tensors: Iterable[Tensor]) -> bool:
     """Whether they are copied every time."""
     return _bytes(tensors) <= min(AMPLE, EVERY * allowed())
@@ -606,8 +599,9 @@ def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
             alone: list[Keepsake] = []
             ran = RUNS.count > runs
             every([reach.give_back, *(partial(_note, one, alone) for one in kept)])
-            if ran:
-                leave_alone(alone)
+            if ran and not _ample(k.tensor for k in alone):  # a run of a big model changed none
+                for one in alone:
+                    LEFT_ALONE[one.tensor] = True
 
 
 def every(undos: Sequence[Undo]) -> None:

@@ -92,12 +92,6 @@ def _margins(module: _ConvNd) -> tuple[int, ...]:
     return module.padding
 
 
-def periodic_grid(module: nn.Module, size: tuple[int, ...]) -> tuple[int, ...]:
-    """The nearest grid to `size`, at least as long, that the stride divides."""
-    assert isinstance(module, _ConvNd)
-    return tuple(math.ceil(n / s) * s for n, s in zip(size, module.stride, strict=True))
-
-
 def convolution_operator(module: nn.Module, *, grid: tuple[int, ...]) -> Operator:
     """The convolution as it is, with its own padding and stride, on inputs of size `grid`."""
     assert isinstance(module, _ConvNd)
@@ -217,7 +211,8 @@ def operator(module: nn.Module, *, site: str, size: tuple[int, ...]) -> Weight |
         size: Grid of what it reads; for a transposed convolution, of what it writes.
     """
     assert isinstance(module, _ConvNd)
-    grid = periodic_grid(module, size)
+    # at least as long as `size`, and divided by the stride
+    grid = tuple(math.ceil(n / s) * s for n, s in zip(size, module.stride, strict=True))
     rows, cols = module.weight.shape[0] // module.groups, module.weight.shape[1]
     blocks = torch.Size(grid).numel() * module.groups
     if 8.0 * blocks * rows * cols * min(rows, cols) > OPERATOR_WORK:

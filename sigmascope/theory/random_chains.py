@@ -168,15 +168,6 @@ def forgetting(width: int, gamma: float, *, spread: float = 1.0) -> int:
     return 100 + 4 * width + slow + math.ceil(4 * max(0.0, -math.log10(spread) - 2) / rate)
 
 
-def require_threshold(tau: float) -> None:
-    """Raise unless the threshold of the soft rank is a share."""
-    if not 0 < tau <= 1:
-        raise Refusal(
-            f"`tau` must be above 0 and at most 1, got {tau}. It is a share of the mean "
-            "eigenvalue, which normalisation makes 1."
-        )
-
-
 def reduced(H: Float64[Tensor, "chains width samples"], eps: float) -> tuple[State, int, float]:
     """The states in coordinates of their rows' space, so that rounding cannot raise their rank.
 
@@ -323,7 +314,11 @@ class BatchNormChain:
             Daneshmand et al. 2020, Theorem 14 and Definition 3.
         """
         require_counts(layers=layers)
-        require_threshold(tau)
+        if not 0 < tau <= 1:
+            raise Refusal(
+                f"`tau` must be above 0 and at most 1, got {tau}. It is a share of the mean "
+                "eigenvalue, which normalisation makes 1."
+            )
         if burn_in is None:
             burn_in = max(0, forgetting(self.width, self.gamma, spread=self.spread) - self.age)
         for _ in range(burn_in):

@@ -87,10 +87,6 @@ def unread_inputs(
             changed = _values(model, mapped(batch, lambda t: which.get(id(t), t)))
             return any(not torch.equal(a, b) for a, b in zip(wanted, changed, strict=True))
 
-        def of_any_gradient(t: Tensor) -> bool:
-            floats = t.is_floating_point()
-            return floats and not bool(_without_gradient(model, batch, t, batch_dim).all())
-
         dealt = {id(t): t.roll(1, batch_dim) for _, t in own}
         for name, t in own:
             if len(own) > 1 and not matters({id(t): dealt[id(t)]}):
@@ -119,7 +115,8 @@ def unread_inputs(
                     found.append(UnreadInput(name, _content(t, places), by))
         if not found or matters(dealt):
             return tuple(found)
-        blind = not any(map(of_any_gradient, (t for _, t in own)))
+        floats = (t for _, t in own if t.is_floating_point())
+        blind = all(bool(_without_gradient(model, batch, t, batch_dim).all()) for t in floats)
         return (UnreadInput(EVERY, 1.0),) if blind else ()
 
 

@@ -225,7 +225,10 @@ class BottleneckFrames(OfStacks):
 @final
 @dataclass(frozen=True, slots=True)
 class OneFrame(OfStacks):
-    """The same for ReLU with one frame a layer, as in the paper's main text."""
+    """The same for ReLU with one frame a layer, as in the paper's main text.
+
+    Measured is `Σ ‖W_l - V_l V_{l-1}ᵀ‖_F²` with `V_l = polar(D_l W_l V_{l-1})`.
+    """
 
     name: ClassVar[str] = "bottleneck-one-frame"
     source: ClassVar[str] = f"{SOURCE}, Theorem 6, main text, with V_l V_{{l-1}}ᵀ"
@@ -233,25 +236,13 @@ class OneFrame(OfStacks):
     relu_only: ClassVar[bool] = True
 
     def both(self, point: Point) -> tuple[Estimate, Estimate]:
-        return one_frame(point)
-
-
-def one_frame(point: Point) -> tuple[Estimate, Estimate]:
-    """`Σ ‖W_l - V_l V_{l-1}ᵀ‖_F²` with `V_l = polar(D_l W_l V_{l-1})`, and what bounds it.
-
-    Args:
-        point: A ReLU stack at an input.
-
-    Source:
-        Jacot 2023, Theorem 6, main text.
-    """
-    s, V = _start(point, None)
-    distance, bound = Estimate.exactly(0.0), _bound(point, s, V)
-    for W, d in zip(point.stack.weights, point.slopes, strict=True):
-        above = polar(d[:, None] * (W @ V))
-        distance = distance + _distance(W, above, V)
-        V = above
-    return distance, bound
+        s, V = _start(point, None)
+        distance, bound = Estimate.exactly(0.0), _bound(point, s, V)
+        for W, d in zip(point.stack.weights, point.slopes, strict=True):
+            above = polar(d[:, None] * (W @ V))
+            distance = distance + _distance(W, above, V)
+            V = above
+        return distance, bound
 
 
 # ------------------------------------------------------------------------------

@@ -26,7 +26,9 @@ def balance_items(subject: Subject) -> Iterator[Item]:
             estimate = Estimate.rounded(value, ulps=64)
             yield Reading(" ~ ".join(invariant.tensors), q.IMBALANCE, estimate, NAME)
     yield from rank_one_readings(subject.weight_spectra)
-    yield from alignment_readings(subject)
+    # `⟨v, u⟩²` of layers with nothing but linear maps between them
+    for below, above, pair in le2022.linear_pairs(subject):
+        yield Reading(f"{below} ~ {above}", q.ALIGNMENT, pair.alignment, NAME)
     balanced = {n for i in found.invariants for n in i.tensors}
     for name in dict.fromkeys(f.tensor for f in found.fixed if f.tensor not in balanced):
         why = dict.fromkeys(f"{f.side}: {f.why}" for f in found.fixed if f.tensor == name)
@@ -40,12 +42,6 @@ def rank_one_readings(found: Iterable[tuple[Weight, Spectrum]]) -> Iterator[Read
             r = stable_rank(s)
             ratio = Estimate(1 / r.value, 1 / r.high, min(1 / r.low, 1.0), r.how, r.risk)
             yield Reading(weight.site, q.OPERATOR_TO_FROBENIUS_RATIO, ratio, NAME, weight.form)
-
-
-def alignment_readings(subject: Subject) -> Iterator[Reading]:
-    """`⟨v, u⟩²` of layers with nothing but linear maps between them."""
-    for below, above, pair in le2022.linear_pairs(subject):
-        yield Reading(f"{below} ~ {above}", q.ALIGNMENT, pair.alignment, NAME)
 
 
 VIEW = ProfileView("balances", balance_items)
