@@ -205,7 +205,7 @@ def change_parts(scan: Scan, read: Columns, screen: Screen) -> Iterator[Part]:
         yield from section("Moved most", table)
     if still < len(moved) and q.CHANGE_SIZE in read:
         yield from section("Spread", *_spread(moved, read))
-    if words := _directions(moved, read):
+    if words := [*_directions(moved, read)]:
         yield from section("Directions", *(Text(line) for line in words))
 
 

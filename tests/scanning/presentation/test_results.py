@@ -231,6 +231,13 @@ def test_new_and_turned_directions_are_counted():
     assert "turned by 20° (median), at most by 48°" in angle
 
 
+def test_where_no_direction_was_compared_none_are_told():
+    compared = ("largest angle", "intruders")
+    few = replace(MOVED, readings=tuple(r for r in MOVED.readings if r.quantity not in compared))
+    assert "Directions" in MOVED_SAID
+    assert "Directions" not in text(few)
+
+
 def test_either_kinds_are_told_or_how_they_moved():
     assert "By kind" not in MOVED_SAID
     assert "By kind" in SAID
