@@ -638,27 +638,20 @@ def _found(
         del rest  # as large as the matrix: the next is made without it
         if found[0] == start or (excess == 1 and left.sharp(found[0])):
             break
-        start = _surely(s, left, excess, start)
+        # How many stick out even if what exceeds Gaussians is all in the rest; one more at least.
+        # Spikes that are spread evenly add to the entries what Gaussians would: the signs of the
+        # whole then exceed Gaussians by less than those of the noise in it. The squares of edges
+        # add up.
+        whole, start = left.without(start), start + 1
+        while start < min(len(s.sigma), min(s.shape) // 2) and float(s.low[start]) > 0:
+            beyond = left.without(start)
+            own = (excess**2 - 1) * whole / beyond if beyond > 0 else 0.0
+            if float(s.sigma[start]) <= _edge(s.shape, start, beyond, math.sqrt(1 + own))[1]:
+                break
+            start += 1
         if start >= enough:  # what follows counts these as well
             break
     return left, found, excess
-
-
-def _surely(s: Spectrum, left: Left, excess: float, start: int) -> int:
-    """How many stick out even if what exceeds Gaussians is all in the rest; one more at least.
-
-    Spikes that are spread evenly add to the entries what Gaussians would: the signs of the whole
-    then exceed Gaussians by less than those of the noise in it. The squares of edges add up.
-    """
-    whole = left.without(start)
-    k = start + 1
-    while k < min(len(s.sigma), min(s.shape) // 2) and float(s.low[k]) > 0:
-        rest = left.without(k)
-        own = (excess**2 - 1) * whole / rest if rest > 0 else 0.0
-        if float(s.sigma[k]) <= _edge(s.shape, k, rest, math.sqrt(1 + own))[1]:
-            break
-        k += 1
-    return k
 
 
 @cache

@@ -322,7 +322,15 @@ class StepGradients:
         mean = float(slopes[there].mean())
         gap = weight * self.logs.shape[1] * (self.units + 64) * 2.0**-52
         if self.draws:
-            gap += weight / 2 * _reach(self.draws, int(there.sum()))
+            # how far a mean over samples of `Σ wₜ log Rₜ` strays, where sizes of weights sum to one
+            k, least, log_gamma = self.draws / 2, math.inf, scipy.special.gammaln
+            chance = math.log(2 / RISK) / int(there.sum())
+            for i in range(1, 200):
+                s = k * i / 200
+                more = max(0.0, s * -math.log(k) + log_gamma(k + s) - log_gamma(k))
+                less = s * math.log(k) + log_gamma(k - s) - log_gamma(k)
+                least = min(least, ((more + less) / 2 + chance) / s)
+            gap += weight / 2 * float(least)
         # the exponential of what was measured carries its ends along
         grown = Estimate(mean, mean - gap, mean + gap, self._how(), RISK if self.draws else 0.0)
         return grown.exp()
@@ -401,17 +409,6 @@ def _weights(there: Tensor) -> Float64[Tensor, " k"]:
     back = torch.arange(len(there), dtype=torch.float64)[there]
     back = back - back.mean()
     return back / back.square().sum()
-
-
-def _reach(draws: int, samples: int) -> float:
-    """How far a mean over samples of `Σ wₜ log Rₜ` strays, of weights of the sum of sizes one."""
-    k, least = draws / 2, math.inf
-    for i in range(1, 200):
-        s = k * i / 200
-        more = max(0.0, s * -math.log(k) + scipy.special.gammaln(k + s) - scipy.special.gammaln(k))
-        less = s * math.log(k) + scipy.special.gammaln(k - s) - scipy.special.gammaln(k)
-        least = min(least, ((more + less) / 2 + math.log(2 / RISK) / samples) / s)
-    return float(least)
 
 
 def _carried(

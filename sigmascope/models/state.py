@@ -640,14 +640,6 @@ def _set_environment(to: Mapping[Any, Any]) -> None:
     os.environ.update({decode[0](name): decode[1](value) for name, value in to.items()})
 
 
-def _listed(place: tuple[Any, str]) -> list[Any]:
-    return [*getattr(*place)]
-
-
-def _set_list(place: tuple[Any, str], to: list[Any]) -> None:
-    getattr(*place)[:] = to
-
-
 LISTS = (
     (sys, "path"),
     (sys, "argv"),
@@ -702,7 +694,10 @@ PAIRS: tuple[tuple[Callable[[], Any], Callable[[Any], Any]], ...] = (
     (gc.isenabled, lambda on: gc.enable() if on else gc.disable()),
     (gc.get_threshold, lambda to: gc.set_threshold(*to)),
     (logging.root.getEffectiveLevel, logging.root.setLevel),
-    *((partial(_listed, place), partial(_set_list, place)) for place in LISTS),
+    *(
+        (lambda at=at: [*getattr(*at)], lambda to, at=at: setitem(getattr(*at), slice(None), to))
+        for at in LISTS
+    ),
 )
 GLOBAL_HOOKS = tuple(
     v for k, v in vars(hooks_of_all).items() if k.startswith("_global_") and isinstance(v, dict)

@@ -420,7 +420,19 @@ class _Pass:
         Not of parameters with hooks of the user's, who are to see the sum.
         """
         own = {id(p): p for p in parameters if len(p._backward_hooks or ()) < 2}  # one is ours
-        found = _uses(root, own) if own else []
+        found: list[tuple[Any, dict[int, Tensor]]] = []
+        ahead: list[Any] = [root.grad_fn] if own else []
+        seen = {*ahead}
+        while ahead:
+            node, uses = ahead.pop(), dict[int, Tensor]()
+            for place, (after, _) in enumerate(node.next_functions):
+                p = own.get(id(getattr(after, "variable", None)))
+                if p is not None:
+                    uses[place] = p
+                elif after is not None and after not in seen:
+                    seen.add(after)
+                    ahead.append(after)
+            found += [(node, uses)] if uses else []
         self._left = dict.fromkeys(own, 0)
         for p in (p for _, uses in found for p in uses.values()):
             self._left[id(p)] += 1
@@ -468,23 +480,3 @@ def _hooked(p: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Iterator[None
         handle.remove()
         if none and not p._backward_hooks:
             p._backward_hooks = None
-
-
-def _uses(root: Tensor, own: dict[int, Tensor]) -> list[tuple[Any, dict[int, Tensor]]]:
-    """The operations of a graph that read some parameters, with these by their places."""
-    found: list[tuple[Any, dict[int, Tensor]]] = []
-    left: list[Any] = [root.grad_fn]
-    seen = {*left}
-    while left:
-        node = left.pop()
-        uses = {}
-        for place, (after, _) in enumerate(node.next_functions):
-            p = own.get(id(getattr(after, "variable", None)))
-            if p is not None:
-                uses[place] = p
-            elif after is not None and after not in seen:
-                seen.add(after)
-                left.append(after)
-        if uses:
-            found.append((node, uses))
-    return found

@@ -197,23 +197,6 @@ def untold_share(groups: Int64[Tensor, " n"], wanted: Float64[Tensor, "n k"]) ->
 # Readings of what outputs depend on, and on what they should not: samples, modes, statistics.
 
 
-def dependence_items(subject: Subject, places: Callable[[], tuple[Dropped, ...]]) -> Iterator[Item]:
-    """Samples that mix, layers without use or activation, dropout, statistics that do not fit.
-
-    Args:
-        subject: What is measured.
-        places: Where dropout takes numbers away, when it is asked for.
-    """
-    yield from tried(repeat_items(subject), "samples that differ")
-    yield from tried(_mixed(subject), "samples that mix")
-    yield from tried(_unused(subject), "layers without use")
-    yield from tried(_dropped(places), "dropout")
-    yield from tried(_affine_stretches(subject), "layers without an activation between")
-    yield from tried(_misfit(subject), "running statistics")
-    yield from tried(_shared(subject), "normalisers that are called again")
-    yield from tried(_random(subject), "outputs that are drawn")
-
-
 def _affine_stretches(subject: Subject) -> Iterator[Item]:
     for pair in subject.linear_pairs:
         spare = Estimate.exactly(pair.spare)
@@ -302,7 +285,7 @@ ALIKE = 1e-6  # two units whose rows agree to this share of their size are one
 
 
 def setup_items(subject: Subject) -> Iterator[Item]:
-    """Sizes layer by layer, units, branches, what is trained, and the task."""
+    """Sizes layer by layer, units, branches, what is trained, the task, and what hangs on what."""
     own = OwnModes(subject)
     gradients = own.gradients
     with suppress(Exception):  # a run that tells this tells most of what follows
@@ -320,7 +303,14 @@ def setup_items(subject: Subject) -> Iterator[Item]:
         ("the first loss", first_loss_items(subject)),
         ("the order of sequences", sequence_items(subject)),
         ("recurrent layers", recurrence_items(subject)),
-        ("dependences", dependence_items(subject, own.dropped)),
+        ("samples that differ", repeat_items(subject)),
+        ("samples that mix", _mixed(subject)),
+        ("layers without use", _unused(subject)),
+        ("dropout", _dropped(own.dropped)),
+        ("layers without an activation between", _affine_stretches(subject)),
+        ("running statistics", _misfit(subject)),
+        ("normalisers that are called again", _shared(subject)),
+        ("outputs that are drawn", _random(subject)),
     ):
         yield from tried(items, what)
 
