@@ -227,25 +227,15 @@ def _of_laws(
             q.SPIKES: told.spikes,
             q.SPIKE_ENERGY: told.energy,
         }
-    if not {*TAIL}.isdisjoint(asked):
-        found |= (
-            _of_tail(s, spikes, samples) if s.complete else dict.fromkeys(TAIL, leading_alone(s))
-        )
-    return found
-
-
-def _of_tail(s: Spectrum, spikes: Callable[[], bool], samples: torch.Generator | None) -> Answers:
-    """The exponent of a power law and how well it fits, or why there is none.
-
-    Args:
-        s: All singular values.
-        spikes: Whether enough of them stick out of the noise to be a tail.
-        samples: Source of those that the tail is compared to.
-    """
+    if {*TAIL}.isdisjoint(asked):
+        return found
+    # the exponent of a power law and how well it fits, or why there is none
+    if not s.complete:
+        return found | dict.fromkeys(TAIL, leading_alone(s))
     fit = power_law(s.sigma.square(), generator=samples)
     if fit is None:
-        return {q.POWER_LAW_EXPONENT: "fewer than 50 singular values are not zero"}
-    found: Answers = {} if fit.p is None else {q.POWER_LAW_P_VALUE: fit.p}
+        return found | {q.POWER_LAW_EXPONENT: "fewer than 50 singular values are not zero"}
+    found |= {} if fit.p is None else {q.POWER_LAW_P_VALUE: fit.p}
     if fit.refused:
         return found | dict.fromkeys(TAIL if fit.p is None else TAIL[:1], fit.refused)
     if spikes():

@@ -58,7 +58,21 @@ def later_inputs(scene: Scene, output: Tensor, *, name: str = "") -> float | Non
     half = length // 2
     if scene.batch_dim != 0 or scene.count < 2 or half < 1:
         return None
-    changed = _exchanged(scene.batch, name, half, scene.count)
+    batch = scene.batch
+
+    def deal(t: Tensor) -> Tensor:
+        if t.ndim < 2 or len(t) != scene.count or t.shape[1] <= half:
+            return t
+        return torch.cat([t[:, :half], t[:, half:].roll(1, 0)], 1)
+
+    if isinstance(batch, Tensor):
+        changed = deal(batch)
+    elif isinstance(batch, Mapping):
+        changed = {key: mapped(part, deal) if key == name else part for key, part in batch.items()}
+    else:
+        parts: list[Any] = [*batch]
+        parts[int(name)] = deal(parts[int(name)])
+        changed = tuple(parts)
     with Scene(
         scene.model, changed, batch_dim=0, listened=scene.listened, frozen=scene.frozen
     ).on_tape(grad=False, listen=False) as run:
@@ -72,24 +86,6 @@ def later_inputs(scene: Scene, output: Tensor, *, name: str = "") -> float | Non
         return None
     fine = rounding(output.dtype, ROUNDINGS) * float(a.abs().amax())
     return 0.0 if float(moved.amax()) <= fine else float(moved.square().mean().sqrt()) / spread
-
-
-def _exchanged(batch: Batch, name: str, half: int, count: int) -> Batch:
-    """The second halves of one input's rows, each given to the next sample."""
-
-    def deal(t: Tensor) -> Tensor:
-        if t.ndim < 2 or len(t) != count or t.shape[1] <= half:
-            return t
-        return torch.cat([t[:, :half], t[:, half:].roll(1, 0)], 1)
-
-    if isinstance(batch, Tensor):
-        return deal(batch)
-    if isinstance(batch, Mapping):
-        return {key: mapped(part, deal) if key == name else part for key, part in batch.items()}
-    parts: list[Any] = [*batch]
-    at = int(name)
-    parts[at] = deal(parts[at])
-    return tuple(parts)
 
 
 # ------------------------------------------------------------------------------

@@ -58,29 +58,27 @@ class Attentions(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        if isinstance(out, Tensor) and out.ndim > 2:
-            name = getattr(func, "__name__", "").strip("_")
-            with torch._C.DisableTorchFunction(), suppress(Exception):
-                self._hear(name, args, kwargs or {}, out)
-        return out
-
-    def _hear(self, name: str, args: tuple[Any, ...], named: Any, out: Tensor) -> None:
-        if name in PRODUCTS:
-            self._multiplied(name, args, out)
-            return
+        named = kwargs or {}
+        out = func(*args, **named)
+        if not isinstance(out, Tensor) or out.ndim < 3:
+            return out
+        name = getattr(func, "__name__", "").strip("_")
         given = [a for a in args if isinstance(a, Tensor)]
         first = given[0] if given else out
-        if name == "softmax" and id(first) in self._scores:
-            dim = named.get("dim", args[1] if len(args) > 1 else None)
-            if isinstance(dim, int):
-                self._weights[id(out)] = out, dim - out.ndim if dim >= 0 else dim
-        elif any(id(t) in self._scores and out.shape[-2:] == t.shape[-2:] for t in given):
-            self._scores[id(out)] = out
-        elif id(first) in self._weights:
-            place = self._moved(name, args, self._weights[id(first)][1], first, out)
-            if place is not None:
-                self._weights[id(out)] = out, place
+        with torch._C.DisableTorchFunction(), suppress(Exception):
+            if name in PRODUCTS:
+                self._multiplied(name, args, out)
+            elif name == "softmax" and id(first) in self._scores:
+                dim = named.get("dim", args[1] if len(args) > 1 else None)
+                if isinstance(dim, int):
+                    self._weights[id(out)] = out, dim - out.ndim if dim >= 0 else dim
+            elif any(id(t) in self._scores and out.shape[-2:] == t.shape[-2:] for t in given):
+                self._scores[id(out)] = out
+            elif id(first) in self._weights:
+                place = self._moved(name, args, self._weights[id(first)][1], first, out)
+                if place is not None:
+                    self._weights[id(out)] = out, place
+        return out
 
     def _moved(
         self, name: str, args: tuple[Any, ...], dim: int, before: Tensor, out: Tensor
