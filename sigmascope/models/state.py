@@ -505,20 +505,13 @@ def contents(one: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(one, partial):
         yield from (("func", one.func), ("args", one.args), ("keywords", one.keywords))
     elif isinstance(one, FunctionType):
-        held = [c.cell_contents for c in one.__closure__ or () if not _empty(c)]
+        held = [v for c in one.__closure__ or () if (v := _content(c)) is not c]
         yield from (("(closure)", v) for v in held if not isinstance(v, type | ModuleType))
     elif not isinstance(one, type | ModuleType | Tensor | np.ndarray | BuiltinFunctionType):
         found = getattr(one, "__dict__", None)
         if isinstance(found, dict):
             yield from ((str(key), value) for key, value in found.items())
         yield from ((k, getattr(one, k)) for k in _slots(type(one)) if hasattr(one, k))
-
-
-def _empty(cell: CellType) -> bool:
-    try:
-        return cell.cell_contents is cell
-    except ValueError:
-        return True
 
 
 def _slots(kind: type) -> tuple[str, ...]:
