@@ -594,7 +594,7 @@ def _passes(
     seeds: Seeds,
     *,
     stacked: bool,
-    last: bool = True,
+    last: bool,
 ) -> tuple[list[Gradients], Float64[Tensor, "owned k"]]:
     """One backward pass from every seed.
 
