@@ -68,26 +68,22 @@ def candidates(
     found: list[MatrixPair] = []
     stride = max((task.index for task in tasks), default=0) + 1
     for some in by_shape.values():
-        for one, other in _alike(torch.stack([sketches[task.index] for task in some])):
-            first, second = some[one], some[other]
-            site = f"{first.matrix.site} = {second.matrix.site}"
-            work = 64.0 * first.matrix.rows * first.matrix.cols
-            # the same whichever others there are, for a scan that is gone on with finds more
-            index, wanted = start + first.index * stride + second.index, frozenset({q.COPY_COSINE})
-            found.append(MatrixPair(index, "copy", site, (first, second), wanted, work))
+        rows = torch.stack([sketches[task.index] for task in some])
+        lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+        units = rows / torch.where(lengths > 0, lengths, 1)
+        for at in range(0, len(units), ROWS):
+            block = units[at : at + ROWS]
+            like = (block @ units[: at + len(block)].mT).abs() >= ALIKE  # those before it alone
+            like &= torch.arange(at + len(block)) < torch.arange(at, at + len(block))[:, None]
+            for i in like.any(1).nonzero()[:, 0].tolist():
+                first, second = some[int(like[i].double().argmax())], some[at + i]
+                site = f"{first.matrix.site} = {second.matrix.site}"
+                work = 64.0 * first.matrix.rows * first.matrix.cols
+                # the same whichever others there are, for a scan that is gone on with finds more
+                index = start + first.index * stride + second.index
+                both, wanted = (first, second), frozenset({q.COPY_COSINE})
+                found.append(MatrixPair(index, "copy", site, both, wanted, work))
     return found
-
-
-def _alike(rows: Tensor) -> Iterator[tuple[int, int]]:
-    """Each row with the first one before it that it is like."""
-    lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    units = rows / torch.where(lengths > 0, lengths, 1)
-    for start in range(0, len(units), ROWS):
-        block = units[start : start + ROWS]
-        like = (block @ units[: start + len(block)].mT).abs() >= ALIKE
-        like &= torch.arange(start + len(block)) < torch.arange(start, start + len(block))[:, None]
-        for i in like.any(1).nonzero()[:, 0].tolist():
-            yield int(like[i].double().argmax()), start + i
 
 
 # ------------------------------------------------------------------------------
