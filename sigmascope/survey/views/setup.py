@@ -143,39 +143,27 @@ def repeat_items(subject: Subject) -> Iterator[Item]:
     Parts of the batch that are not counted by samples, as the edges of a graph, may tell apart what
     is the same in all others: then the number of samples is the upper end.
     """
-    groups, whole = sample_groups(subject)
-    if groups is None:
-        return
-    found = int(groups.max()) + 1
-    most = found if whole else subject.count
-    how = "exact" if whole else "parts that are not counted by samples may tell them apart"
-    yield Reading("(inputs)", q.DISTINCT_SAMPLES, Estimate(found, found, most, how), NAME)
-    if whole and 1 < found < subject.count and isinstance(subject.targets, Tensor):
-        wanted = target_rows(subject.targets, subject.count)
-        if wanted is not None:
-            untold = Estimate.within(untold_share(groups, wanted), ROUNDING_OF_MEANS)
-            clipped = untold.at_least(0.0).at_most(1.0)
-            yield Reading("(targets)", q.CONTRADICTED_TARGETS, clipped, NAME)
-
-
-def sample_groups(subject: Subject) -> tuple[Int64[Tensor, " n"] | None, bool]:
-    """Which samples of the batch are the same before any operation, as they are handed over.
-
-    Numbers that hardly differ from their mean over the batch, by rounding say, do not count.
-
-    Returns:
-        The number of each sample's group, None where nothing is counted by samples; and whether
-        all of the batch is.
-    """
+    # as samples are handed over, before any operation; numbers that hardly differ from their mean
+    # over the batch, by rounding say, do not count
     dim, count = subject.batch_dim, subject.count
     parts = [t for t in tensors(subject.batch) if t.numel() > 1]
     own = [t for t in parts if t.ndim > dim and t.shape[dim] == count]
     if not own:
-        return None, False
+        return
+    whole, groups = len(own) == len(parts), torch.zeros(count, dtype=torch.long)
     differ = [rows for t in own if differs(rows := rows_of(t, dim).cpu())]
-    if not differ:
-        return torch.zeros(count, dtype=torch.long), len(own) == len(parts)
-    return torch.cat(differ, 1).unique(dim=0, return_inverse=True)[1], len(own) == len(parts)
+    if differ:
+        groups = torch.cat(differ, 1).unique(dim=0, return_inverse=True)[1]
+    found = int(groups.max()) + 1
+    most = found if whole else count
+    how = "exact" if whole else "parts that are not counted by samples may tell them apart"
+    yield Reading("(inputs)", q.DISTINCT_SAMPLES, Estimate(found, found, most, how), NAME)
+    if whole and 1 < found < count and isinstance(subject.targets, Tensor):
+        wanted = target_rows(subject.targets, count)
+        if wanted is not None:
+            untold = Estimate.within(untold_share(groups, wanted), ROUNDING_OF_MEANS)
+            clipped = untold.at_least(0.0).at_most(1.0)
+            yield Reading("(targets)", q.CONTRADICTED_TARGETS, clipped, NAME)
 
 
 def untold_share(groups: Int64[Tensor, " n"], wanted: Float64[Tensor, "n k"]) -> float:

@@ -418,7 +418,10 @@ def reduced(shadows: Shadows, arguments: Arguments, out: Any) -> None:
     if labels is None:
         shadows.write(written, None, shadows.why(x))
         return
-    dims = axes_of(arguments, x.ndim)
+    # the axes that it names; all where it names none
+    given = arguments[1] if len(arguments) > 1 else None
+    many = given if isinstance(given, list | tuple) else [] if given is None else [given]
+    dims = sorted(d % x.ndim for d in many) or list(range(x.ndim))
     first = joined(shadows, labels, dims, "it is averaged with constants")
     if written.ndim < x.ndim:
         first = first.reshape([s for d, s in enumerate(first.shape) if d not in dims])
@@ -437,15 +440,6 @@ def vector_norm(shadows: Shadows, arguments: Arguments, out: Tensor) -> None:
     """A norm over some axes, which are the third argument."""
     dims = arguments[2] if len(arguments) > 2 else None
     reduced(shadows, (arguments[0], *([] if dims is None else [dims])), out)
-
-
-def axes_of(arguments: Arguments, ndim: int) -> list[int]:
-    """The axes that a reduction names; all where it names none."""
-    given = arguments[1] if len(arguments) > 1 else None
-    if given is None or (isinstance(given, list | tuple) and not given):
-        return list(range(ndim))
-    many = given if isinstance(given, list | tuple) else [given]
-    return sorted(d % ndim for d in many)
 
 
 def unknown(shadows: Shadows, arguments: Arguments, out: Any, why: str) -> None:

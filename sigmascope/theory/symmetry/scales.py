@@ -107,11 +107,6 @@ class AxisView:
         return first + self.index
 
 
-def splits(shape: tuple[int, ...]) -> range:
-    """Ways to tell rows from columns: vectors are one row, others have at least one axis each."""
-    return range(1) if len(shape) == 1 else range(1, len(shape))
-
-
 def edges(
     view: Tensor, offset: int, frame: Frame
 ) -> tuple[tuple[Side, NDArray[np.int64]], tuple[Side, NDArray[np.int64]]] | None:
@@ -463,7 +458,9 @@ class Shadows:
             return None
         frame = self.frames.get(owner.name)
         shape, offset = tuple(owner.tensor.shape), int(owner.tensor.storage_offset())
-        tried = [frame] if frame else [Frame(owner.name, shape, s, 0) for s in splits(shape)]
+        # ways to tell rows from columns: vectors are one row, others have at least one axis each
+        splits = range(1) if len(shape) == 1 else range(1, len(shape))
+        tried = [frame] if frame else [Frame(owner.name, shape, s, 0) for s in splits]
         for candidate in tried:
             found = None if candidate.groups else edges(matrix, offset, candidate)
             if found is not None:
