@@ -169,20 +169,6 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
 SIZES = ("output", "params", "mult-adds")  # columns
 
 
-def sizes_in_all(profile: Profile) -> str:
-    """Numbers and arithmetic of all layers, a repeated layer's numbers once; empty if not known."""
-    layers = [layer for layer in profile.layers if layer.writes]
-    if not layers:
-        return ""
-    numbers = sum({module_name(layer.site): layer.numbers for layer in layers}.values())
-    known = [layer.multiply_adds for layer in layers if layer.multiply_adds is not None]
-    least = "at least " if len(known) < len(layers) else ""
-    return (
-        f"{amount(numbers)} parameters in layers, {least}{amount(sum(known))} multiply-adds for "
-        "this batch."
-    )
-
-
 def most_telling(profile: Profile, name: str, view: View) -> dict[str, Reading]:
     """One reading of a quantity per site, in order, of the most telling form measured there."""
     chosen: dict[str, Reading] = {}
@@ -332,16 +318,27 @@ def _profile(
     if seen.unseen:
         yield from ([""] if findings else [])
         yield Text(f"Not looked at: {printable('; '.join(seen.unseen))}.")
+    task = None  # what was read of outputs, targets and loss and is no number
+    if profile.facts:
+        task = Table.grid(padding=(0, 2))
+        for f in profile.facts:
+            task.add_row(Text(printable(f.site), "dim"), f.quantity, Text(printable(f.word)))
     sites = frozenset(f.site for f in findings)
     theorems: list[Part | None] = [checks_grid(profile)]
     if profile.checks and (silent := inapplicable(profile)):
         theorems.append(Text(silent, "dim"))
     theorems += (Text(line, "bold red") for line in violations(profile))
     layers: list[Part | None] = [layers_grid(profile, sites, screen)]
-    if layers[0] is not None and (sizes := sizes_in_all(profile)):
-        layers.append(Text(sizes, "dim"))
+    sized = [layer for layer in profile.layers if layer.writes]
+    if layers[0] is not None and sized:
+        # numbers and arithmetic of all of them, a repeated layer's numbers once
+        numbers = sum({module_name(layer.site): layer.numbers for layer in sized}.values())
+        known = [layer.multiply_adds for layer in sized if layer.multiply_adds is not None]
+        least = "at least " if len(known) < len(sized) else ""
+        sizes = f"{amount(numbers)} parameters in layers, {least}{amount(sum(known))} multiply-adds"
+        layers.append(Text(f"{sizes} for this batch.", "dim"))
     for title, inside in (
-        ("Task", [facts_grid(profile)]),
+        ("Task", [task]),
         ("Training", [*training_parts(profile)]),
         ("Over depth", [sparklines_grid(profile, screen)]),
         ("Layers", layers),
@@ -352,16 +349,6 @@ def _profile(
     ):
         shown = [part for part in inside if part is not None]
         yield from section(title, *shown) if shown else ()
-
-
-def facts_grid(profile: Profile) -> Table | None:
-    """What was read of outputs, targets and loss and is no number."""
-    if not profile.facts:
-        return None
-    table = Table.grid(padding=(0, 2))
-    for f in profile.facts:
-        table.add_row(Text(printable(f.site), "dim"), f.quantity, Text(printable(f.word)))
-    return table
 
 
 def readings_grid(profile: Profile, view: View, screen: Screen) -> Table | None:
@@ -661,28 +648,20 @@ def _ranked(found: Ranked, screen: Screen) -> Iterator[Part]:
 @parts.register
 def _compression(found: Compression, screen: Screen) -> Iterator[Part]:
     yield Text(printable(found.says), "bold")
-    yield from _thinner(found)
+    if found.layers:
+        titles = ("layer", "rank", "of", "layer loses", "elsewhere", "output changes", "parameters")
+        table = grid(*titles, right=titles[1:])
+        for t in found.layers:
+            table.add_row(
+                shortened(printable(t.site), NAME),
+                str(t.rank),
+                str(t.full),
+                *(f"{e.value:.2%}" for e in (t.error, t.elsewhere, t.change)),
+                f"{t.parameters[1]:,} of {t.parameters[0]:,}",
+            )
+        yield from ("", table, "", Code(found.patch()))
     if (left := skipped_grid(found.skipped, screen)) is not None:
         yield from section("Not taken apart", left)
-
-
-def _thinner(found: Compression) -> Iterator[Part]:
-    if not found.layers:
-        return
-    yield ""
-    titles = ("layer", "rank", "of", "layer loses", "elsewhere", "output changes", "parameters")
-    table = grid(*titles, right=titles[1:])
-    for t in found.layers:
-        table.add_row(
-            shortened(printable(t.site), NAME),
-            str(t.rank),
-            str(t.full),
-            *(f"{e.value:.2%}" for e in (t.error, t.elsewhere, t.change)),
-            f"{t.parameters[1]:,} of {t.parameters[0]:,}",
-        )
-    yield table
-    yield ""
-    yield Code(found.patch())
 
 
 # ------------------------------------------------------------------------------
