@@ -36,16 +36,30 @@ def loss_of(loss: LossSpec) -> Loss:
     if not isinstance(loss, str):
         return loss
     named = SHORT.get(loss) or _functional(loss)
-    if named is not None:
-        return _whole(named)
-    kind = getattr(nn, loss, None)
-    if isinstance(kind, type) and issubclass(kind, nn.modules.loss._Loss):
-        return kind()
-    names = loss_names()
-    raise Refusal(
-        f"There is no loss `{loss}`; there are {', '.join(names)}, and `file.py:function`."
-        f"{nearest(loss, names)}"
-    )
+    if named is None:
+        kind = getattr(nn, loss, None)
+        if isinstance(kind, type) and issubclass(kind, nn.modules.loss._Loss):
+            return kind()
+        names = loss_names()
+        raise Refusal(
+            f"There is no loss `{loss}`; there are {', '.join(names)}, and `file.py:function`."
+            f"{nearest(loss, names)}"
+        )
+
+    def whole(output: Tensor, targets: Any) -> Tensor:
+        # scores of sequences `[n, T, classes]` with classes `[n, T]` as torch wants them
+        if named in (F.cross_entropy, F.nll_loss) and isinstance(targets, Tensor):
+            rows = output.ndim > 2 and targets.shape == output.shape[:-1]
+            if rows and not targets.is_floating_point():
+                return named(output.flatten(0, -2), targets.flatten().long())
+            if not targets.is_floating_point():
+                return named(output, targets.long())
+        if isinstance(targets, Tensor) and not targets.is_floating_point():
+            targets = targets.to(output.dtype)  # losses of values take no whole numbers
+        return named(output, targets)
+
+    whole.__name__ = named.__name__
+    return whole
 
 
 def loss_names() -> tuple[str, ...]:
@@ -60,24 +74,6 @@ def _functional(name: str) -> Callable[..., Tensor] | None:
     if not ends or name.startswith("_") or any(word in name for word in three):
         return None
     return getattr(F, name, None)
-
-
-def _whole(named: Callable[..., Tensor]) -> Loss:
-    """Scores of sequences `[n, T, classes]` with classes `[n, T]` as torch wants them."""
-
-    def loss(output: Tensor, targets: Any) -> Tensor:
-        if named in (F.cross_entropy, F.nll_loss) and isinstance(targets, Tensor):
-            rows = output.ndim > 2 and targets.shape == output.shape[:-1]
-            if rows and not targets.is_floating_point():
-                return named(output.flatten(0, -2), targets.flatten().long())
-            if not targets.is_floating_point():
-                return named(output, targets.long())
-        if isinstance(targets, Tensor) and not targets.is_floating_point():
-            targets = targets.to(output.dtype)  # losses of values take no whole numbers
-        return named(output, targets)
-
-    loss.__name__ = named.__name__
-    return loss
 
 
 def is_language(ids: Tensor, output: Tensor) -> bool:

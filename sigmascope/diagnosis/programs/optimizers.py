@@ -64,7 +64,16 @@ class Recipe(ByValue):
             times: Factor of every learning rate.
         """
         make = self._make
-        again = None if make is None else lambda copy: _scaled(make(copy), times)
+        if make is None:
+            return replace(self, rate=self.rate * times)
+
+        def again(copy: nn.Module) -> Optimizer:
+            made = make(copy)
+            for group in made.param_groups:
+                if "lr" in group:
+                    group["lr"] = group["lr"] * times
+            return made
+
         return replace(self, rate=self.rate * times, _make=again)
 
     def having(self, **values: float) -> "Recipe":
@@ -142,7 +151,9 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
             "A rate and options go with the name of an optimizer, got them beside one that has "
             "its own. Leave them out."
         )
-    if not isinstance(optimizer, Optimizer):
+    if isinstance(optimizer, Optimizer):
+        made, again = optimizer, _copier(optimizer, model)
+    else:
         maker: Any = optimizer
         made = maker(iter([p for p in model.parameters() if p.requires_grad]))
         if not isinstance(made, Optimizer):
@@ -151,8 +162,8 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
                 f"parameters, got one that makes {type(made).__name__}."
             )
         again = lambda copy: maker(copy.parameters())
-        return Recipe(_name(made), _rate(made), {}, again)
-    return Recipe(_name(optimizer), _rate(optimizer), {}, _copier(optimizer, model))
+    rate = float(_begun(made.param_groups[0]).get("lr", float("nan")))
+    return Recipe(type(made).__name__.lower(), rate, {}, again)
 
 
 def _class(name: str) -> Callable[..., Optimizer]:
@@ -167,14 +178,6 @@ def _class(name: str) -> Callable[..., Optimizer]:
             f"{nearest(name, kinds)}"
         )
     return kinds[name]
-
-
-def _name(optimizer: Optimizer) -> str:
-    return type(optimizer).__name__.lower()
-
-
-def _rate(optimizer: Optimizer) -> float:
-    return float(_begun(optimizer.param_groups[0]).get("lr", float("nan")))
 
 
 def _begun(group: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,13 +207,6 @@ def unfollowed(optimizer: Any, model: nn.Module) -> Iterator[tuple[str, str]]:
             "of the model if the program trains them"
         )
         yield "training of weights outside of the model", why
-
-
-def _scaled(optimizer: Optimizer, times: float) -> Optimizer:
-    for group in optimizer.param_groups:
-        if "lr" in group:
-            group["lr"] = group["lr"] * times
-    return optimizer
 
 
 def _copier(optimizer: Optimizer, model: nn.Module) -> Callable[[nn.Module], Optimizer]:
