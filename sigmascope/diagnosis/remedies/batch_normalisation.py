@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar, final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,6 @@ from sigmascope.models.networks import UncentredBatchNorm
 from sigmascope.models.samples import Batch, run
 from sigmascope.models.state import duplicate, still
 
-Norm = TypeVar("Norm", bound=nn.Module)
 NORMS = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
 MOMENTUM = 0.1  # of running statistics, PyTorch's default
 OTHERS = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.instancenorm._InstanceNorm)
@@ -76,14 +75,19 @@ class BatchNormalisation(Remedy):
     centred: bool = True
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
-        found = {c.module: c for c in bare(model, batches[0])}
+        found = bare(model, batches[0])
         if not found:
             raise Inapplicable(
                 "Batch normalisation needs hidden linear or convolution layers whose output "
                 "nothing normalises and is `[samples, units]` or an image, got none. It is there "
                 "already, or the model works on sequences: use LayerNorm there."
             )
-        norms = [_insert(model, module, c, self._norm) for module, c in found.items()]
+        norms = list[_BatchNorm]()
+        for call in found:
+            written = call.output
+            kind = NORMS[written.ndim] if self.centred else UncentredBatchNorm
+            norms.append(kind(written.shape[1]).to(written.device, written.dtype))
+            _insert(model, call, norms[-1])
         # their running statistics are the mean over the batches
         modes = {m: m.training for m in model.modules()}
         model.eval()
@@ -97,10 +101,6 @@ class BatchNormalisation(Remedy):
             norm.momentum = MOMENTUM
         for module, mode in modes.items():
             module.training = mode
-
-    def _norm(self, written: Tensor) -> _BatchNorm:
-        kind = NORMS[written.ndim] if self.centred else UncentredBatchNorm
-        return kind(written.shape[1]).to(written.device, written.dtype)
 
 
 @final
@@ -129,21 +129,17 @@ class LayerNormalisation(Remedy):
     rebuilds: ClassVar[bool] = True
 
     def change(self, model: nn.Module, batches: list[Batch]) -> None:
-        found = {c.module: c for c in bare(model, batches[0], sequences=True)}
+        found = bare(model, batches[0], sequences=True)
         if not found:
             raise Inapplicable(
                 "Layer normalisation needs hidden linear or convolution layers whose output "
                 "nothing normalises, each called once, got none."
             )
-        for module, call in found.items():
-            _insert(model, module, call, _over_features)
+        for call in found:
+            shape = call.output.shape
+            norm = nn.GroupNorm(1, shape[1]) if len(shape) > 3 else nn.LayerNorm(shape[-1])
+            _insert(model, call, norm.to(call.output.device, call.output.dtype))
         no_fast_path(model)
-
-
-def _over_features(written: Tensor) -> nn.Module:
-    images = written.ndim > 3
-    norm = nn.GroupNorm(1, written.shape[1]) if images else nn.LayerNorm(written.shape[-1])
-    return norm.to(written.device, written.dtype)
 
 
 def bare(model: nn.Module, batch: Batch, *, sequences: bool = False) -> tuple[Call, ...]:
@@ -169,14 +165,10 @@ def bare(model: nn.Module, batch: Batch, *, sequences: bool = False) -> tuple[Ca
     )
 
 
-def _insert(
-    model: nn.Module, module: nn.Module, call: Call, norm: Callable[[Tensor], Norm]
-) -> Norm:
+def _insert(model: nn.Module, call: Call, norm: nn.Module) -> None:
     parent, _, name = module_name(call.site).rpartition(".")
-    added = norm(call.output)
-    added.train(module.training)
-    setattr(model.get_submodule(parent), name, Normalised(module, added))
-    return added
+    norm.train(call.module.training)
+    setattr(model.get_submodule(parent), name, Normalised(call.module, norm))
 
 
 # ------------------------------------------------------------------------------

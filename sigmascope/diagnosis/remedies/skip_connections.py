@@ -1,7 +1,6 @@
 """Skip connections: added around blocks, or their branches started at zero."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, final
@@ -77,7 +76,35 @@ class SkipConnections(Remedy):
         if branches(model, batches[0]):
             raise Inapplicable("The model has residual branches already; `rescale-residual` and "
                                "`zero-branches` change them.")  # fmt: skip
-        found = list(_segments(model, batches[0]))
+        # shapes that modules called once, tensor in and tensor out, read and wrote
+        shapes: dict[nn.Module, tuple[Any, Any]] = {}
+
+        def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+            plain = len(inputs) == 1 and all(isinstance(t, Tensor) for t in (*inputs, output))
+            once = plain and module not in shapes
+            shapes[module] = (tuple(inputs[0].shape), tuple(output.shape)) if once else (None, None)
+
+        hooked(model, batches[0], model.modules(), keep)
+        called = {c.module for c in calls(model, batches[0])}
+        # parents, with the names of consecutive children that make a block of equal shapes
+        found, taken = list[tuple[nn.Module, list[str]]](), set[nn.Module]()
+        for parent in model.modules():
+            if parent in taken:
+                continue
+            names = list(dict(parent.named_children()))
+            children = [parent.get_submodule(n) for n in names]
+            if isinstance(parent, nn.Sequential) and not called.isdisjoint(children):
+                starts = [i for i, c in enumerate(children) if layers(c)]
+                for start, end in pairwise(starts):  # what follows the last layer is the output
+                    if _keeps(children[start], children[end - 1], shapes):
+                        found.append((parent, names[start:end]))
+                taken.update(parent.modules())
+            elif isinstance(parent, nn.Sequential | nn.ModuleList):
+                for name, child in zip(names, children, strict=True):
+                    holds = any(layers(child))  # a layer's own name in itself is empty
+                    if holds and _keeps(child, child, shapes):
+                        found.append((parent, [name]))
+                        taken.update(child.modules())
         if not found:
             raise Inapplicable(
                 "Skip connections need blocks whose output has the shape of their input, in an "
@@ -135,38 +162,6 @@ def multiply(model: nn.Module, found: list[Branch], factor: float) -> None:
     """Multiply branches by a factor, a weight that several share once."""
     for name in dict.fromkeys(n for b in found for n in b.scales):
         model.get_parameter(name).data.mul_(factor)
-
-
-def _segments(model: nn.Module, batch: Batch) -> Iterator[tuple[nn.Module, list[str]]]:
-    """Parents, with the names of consecutive children that make a block of equal shapes."""
-    # shapes that modules called once, tensor in and tensor out, read and wrote
-    shapes: dict[nn.Module, tuple[Any, Any]] = {}
-
-    def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        plain = len(inputs) == 1 and all(isinstance(t, Tensor) for t in (*inputs, output))
-        once = plain and module not in shapes
-        shapes[module] = (tuple(inputs[0].shape), tuple(output.shape)) if once else (None, None)
-
-    hooked(model, batch, model.modules(), keep)
-    called = {c.module for c in calls(model, batch)}
-    taken: set[nn.Module] = set()
-    for parent in model.modules():
-        if parent in taken:
-            continue
-        names = list(dict(parent.named_children()))
-        children = [parent.get_submodule(n) for n in names]
-        if isinstance(parent, nn.Sequential) and not called.isdisjoint(children):
-            starts = [i for i, c in enumerate(children) if layers(c)]
-            for start, end in pairwise(starts):  # what follows the last layer is the output
-                if _keeps(children[start], children[end - 1], shapes):
-                    yield parent, names[start:end]
-            taken.update(parent.modules())
-        elif isinstance(parent, nn.Sequential | nn.ModuleList):
-            for name, child in zip(names, children, strict=True):
-                around = any(layers(child))  # a layer's own name in itself is empty
-                if around and _keeps(child, child, shapes):
-                    yield parent, [name]
-                    taken.update(child.modules())
 
 
 def _keeps(first: nn.Module, last: nn.Module, shapes: dict[nn.Module, tuple[Any, Any]]) -> bool:
