@@ -1,10 +1,9 @@
 """`sigmascope check`, `balances`, `bottleneck`, `landscape`, `predict`, `scale`: what is proved."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -47,8 +46,6 @@ from sigmascope.core import guard
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
-
-    from sigmascope.theory.landscape import Surface
 
 # ------------------------------------------------------------------------------
 # Which theorems hold of a model, and which there are.
@@ -465,7 +462,7 @@ def landscape(
         json: Write the numbers here as JSON; `-` for standard output, in place of the text.
         plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
     """
-    from sigmascope import models, theory
+    from sigmascope import models, sources, theory
     from sigmascope.report.pages import require_plots
     from sigmascope.theory import presentation
 
@@ -498,7 +495,23 @@ def landscape(
         chosen = {"kind": sights.curvature, "layers": sights.layers}
         chosen |= {"only": sights.only, "tolerance": sights.tolerance}
         curved = on(theory.landscape.curvature, **chosen, generator=seeded(source.seed))
-    scenery = presentation.Scenery(curved, _surface(on, module, source, sights), regions)
+    surface = None
+    if sights.surface in ("random", "hessian"):  # the loss on a plane through the weights
+        size = {"points": sights.points, "extent": sights.extent}
+        seed = seeded(source.seed)
+        surface = on(theory.landscape.loss_surface, plane=sights.surface, **size, generator=seed)
+    elif sights.surface is not None:  # on the line to other weights
+        file = Path(sights.surface)
+        if not file.exists():
+            raise guard.Refusal(
+                "`--surface` must be random, hessian or a checkpoint file, got "
+                f"{file}, which is none."
+            )
+        twin = models.state.duplicate(module)
+        sources.load_checkpoint(twin, file)
+        points = 2 * sights.points + 1
+        surface = on(theory.landscape.loss_line, twin.state_dict(), points=points)
+    scenery = presentation.Scenery(curved, surface, regions)
     code = finish(found[0], found[1:], json=json, plot=plot, scenery=scenery, loss=name)
     if html is not None:
         import torch
@@ -513,30 +526,6 @@ def landscape(
         }
         wrote(presentation.landscape_page(found, html, scenery=scenery, loss=name, about=about))
     return code
-
-
-def _surface(
-    on: Callable[..., Any], module: "nn.Module", source: Source, sights: Sights
-) -> "Surface | None":
-    """The loss on a plane through the weights, or on the line to other weights."""
-    from sigmascope import models, sources, theory
-
-    if sights.surface is None:
-        return None
-    if sights.surface not in ("random", "hessian"):
-        file = Path(sights.surface)
-        if not file.exists():
-            raise guard.Refusal(
-                "`--surface` must be random, hessian or a checkpoint file, got "
-                f"{file}, which is none."
-            )
-        twin = models.state.duplicate(module)
-        sources.load_checkpoint(twin, file)
-        other = twin.state_dict()
-        return on(theory.landscape.loss_line, other, points=2 * sights.points + 1)
-    size = {"points": sights.points, "extent": sights.extent}
-    seed = seeded(source.seed)
-    return on(theory.landscape.loss_surface, plane=sights.surface, **size, generator=seed)
 
 
 # ------------------------------------------------------------------------------
