@@ -13,14 +13,10 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sigmascope.cli.progress import STATUS
 from sigmascope.core import guard
-
-if TYPE_CHECKING:
-    pass
-
 
 # ------------------------------------------------------------------------------
 # What the help of a command shows beside its options, and the documentation with it.

@@ -1,7 +1,7 @@
 """`sigmascope rank`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -17,9 +17,6 @@ from sigmascope.cli.options import (
     open_named,
 )
 from sigmascope.cli.outputs import finish, require_targets
-
-if TYPE_CHECKING:
-    pass
 
 Passes = Annotated[int, Parameter(validator=Number(lte=LARGEST))]  # the door says the rest
 

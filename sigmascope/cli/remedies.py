@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sigmascope.cli import outputs
 from sigmascope.cli.options import (
@@ -18,9 +17,6 @@ from sigmascope.cli.options import (
 from sigmascope.cli.outputs import finish, refusing, require_targets
 from sigmascope.cli.progress import progress_bar
 from sigmascope.core.guard import memory
-
-if TYPE_CHECKING:
-    pass
 
 
 def remedy(
