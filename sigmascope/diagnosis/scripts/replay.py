@@ -1284,7 +1284,8 @@ def _from_inside(step: Step, model: nn.Module) -> Program:
     # what goes in for the loss alone is no input: in its place stands what the first sample has
     own, spare = type(model).forward, dict[int | str, Tensor]()
     parts: dict[int | str, Tensor] = {}
-    parts.update(given.items() if isinstance(given, Mapping) else enumerate(_as_tuple(given)))
+    in_order = given if isinstance(given, tuple) else (given,)
+    parts.update(given.items() if isinstance(given, Mapping) else enumerate(in_order))
     for place, t in parts.items():
         if len(parts) - len(spare) > 1 and len(t) == rows and _holds(t, targets):
             rest = {k: p for k, p in parts.items() if k != place}
@@ -1323,10 +1324,6 @@ def _holds(t: Tensor, targets: Tensor) -> bool:
     width = targets.shape[1]
     starts = range(t.shape[1] - width + 1)
     return any(torch.equal(t[:, k : k + width].to(targets), targets) for k in starts)
-
-
-def _as_tuple(given: Any) -> tuple[Tensor, ...]:
-    return given if isinstance(given, tuple) else (given,)
 
 
 def _compared(

@@ -454,28 +454,24 @@ def _with_network(outcome: Outcome, seconds: float) -> Outcome:
         words = unfit.says.rstrip(".")
         return replace(outcome, unread=f"the loss could not be asked again: {words}")
     data, kept = program.data, found.findings
-    if isinstance(data, tuple) and _tells_apart(outcome.run, data[-1]):
-        kept = tuple(f for f in kept if f.name != UNRELATED_TARGETS.name)
+    targets = data[-1] if isinstance(data, tuple) else None
+    counts = [e.count for e in outcome.run.loaders.values() if e.count]
+    if counts and isinstance(targets, Tensor):
+        if targets.is_floating_point():
+            names, constant = ("mse_loss",), targets.double().var().item()
+        else:
+            shares = targets.unique(return_counts=True)[1] / targets.numel()
+            names, constant = ("cross_entropy", "nll_loss"), -(shares * shares.log()).sum().item()
+        # where the loss of samples that come for the first time, before a loader begins again,
+        # falls below that of a constant, targets have to do with inputs
+        terms = outcome.run.terms.items()
+        losses = [seen.values[: max(counts)] for (name, _), seen in terms if name in names]
+        last = [fmean(values[-FEW:]) for values in losses if len(values) >= FEW]
+        if any(loss < TOLD_APART * constant for loss in last):
+            kept = tuple(f for f in kept if f.name != UNRELATED_TARGETS.name)
     alone = isinstance(data, tuple) and data[-1] is None
     unread = UNTOLD if alone else LATER if outcome.run.successive else ""
     return replace(outcome, findings=kept, unread=unread)
-
-
-def _tells_apart(run: ScriptRun, targets: Any) -> bool:
-    """Whether the loss of samples that come for the first time falls below that of a constant."""
-    counts = [e.count for e in run.loaders.values() if e.count]
-    if not counts or not isinstance(targets, Tensor):
-        return False
-    if targets.is_floating_point():
-        names, constant = ("mse_loss",), targets.double().var().item()
-    else:
-        shares = targets.unique(return_counts=True)[1] / targets.numel()
-        names, constant = ("cross_entropy", "nll_loss"), -(shares * shares.log()).sum().item()
-    for (name, _), seen in run.terms.items():
-        first = seen.values[: max(counts)]  # before a loader begins again
-        if name in names and len(first) >= FEW and fmean(first[-FEW:]) < TOLD_APART * constant:
-            return True
-    return False
 
 
 def program_of_run(run: ScriptRun) -> Program:
