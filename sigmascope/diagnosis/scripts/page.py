@@ -63,11 +63,79 @@ def script_page(found: ScriptDiagnosis, path: str | os.PathLike[str]) -> Path:
     Raises:
         Refusal: If it cannot be written, or something else is there; what was there is as it was.
     """
+    run, findings, meanings = found.run, found.findings, q.quantities()
+    parts = steps_of(run)
+    # the row of each line that a finding may name; of two files of one name neither has one
+    files = Counter(name for name, _ in {(p.place.says, p.place) for p in parts if p.place})
+    lines: dict[str, int] = {}
+    for row, part in enumerate(parts):
+        if part.place is not None and files[part.place.says] == 1:
+            lines.setdefault(part.place.says, row)
+    told: set[str] = set()  # of several findings of one name the first has the diff
+    tones = {"+": "comes", "-": "goes", "@": "place"}
+    tone = lambda line: "place" if line[:3] in ("+++", "---") else tones.get(line[:1])
+
+    def way(place: int) -> Piece:
+        """Lines to change, and the way to where a finding is seen."""
+        finding, changed = findings[place], None
+        diff = "" if finding.name in told else found.diffs.get(finding.name, "")
+        told.add(finding.name)
+        if diff:
+            each = printable_lines(diff.rstrip("\n")).split("\n")
+            code = (element("span", line or " ", class_=tone(line)) for line in each)
+            shown = element("pre", *code, class_="code", tabindex="0")
+            changed = element("div", element("h4", "Lines to change"), shown, class_="change")
+        row = lines.get(finding.site)
+        tried = any(r.quantity == q.LOSS_AVOIDED for r in finding.evidence)
+        leads = {
+            "Show in the step": None if row is None else f"#line-{row}",
+            "Show the losses": "#again" if tried else None,
+        }
+        ways = (element("a", say, class_="button", href=to) for say, to in leads.items() if to)
+        return joined([changed, element("div", *ways, class_="controls")])
+
+    order = (
+        "In the order in which the lines stand, each with what happens there."
+        if in_order(run)
+        else "In the usual order, for the lines stand in several functions or files."
+    )
+    none, left = "No findings in what was looked at.", left_out(found)
+    drawn, keys = [*_lines(found)], list[Html]()
+    for place, line in enumerate(drawn):  # a button for each, by which it is shown or not
+        looks = {"style": f"--tone: var(--c{place % _INKS})", "data_line": str(place)}
+        pressed = "false" if line.get("aside") else "true"
+        key = element("button", line["says"], type="button", aria_pressed=pressed, **looks)
+        keys.append(key)
+    there = {"drawn": drawn, "tried": found.attempts, "again": drawn or found.attempts}
+    pieces = {
+        **{name: Html("" if is_there else "hidden") for name, is_there in there.items()},
+        "name": joined([found.script.name]),
+        "summary": joined([f"{lasted(run)} {course(run)}"]),
+        "tiles": joined(_tiles(found)),
+        "error": _error(found),
+        "headline": joined([headline(findings) if findings else ""]),
+        "cards": joined(
+            cards(
+                findings,
+                none,
+                meant=lambda quantity: meanings[quantity].says if quantity in meanings else "",
+                way=way,
+            )
+        ),
+        "order": joined([order]),
+        "step": _step(parts, findings, lines),
+        "keys": joined(keys),
+        "attempts": _attempts(found) if found.attempts else Html(),
+        "missing": joined(
+            element("li", each[:1].upper() + each[1:]) for each in left or ["Nothing was left out."]
+        ),
+        "about": facts(_about(found)),
+    }
     return write_page(
         path,
         title=printable(found.script.name),
-        data={"lines": [*_lines(found)]},
-        pieces=_pieces(found),
+        data={"lines": drawn},
+        pieces=pieces,
         template="script.html",
         scripts=_SCRIPTS,
         styles=("page.css", "grid.css", "script.css"),
@@ -125,80 +193,6 @@ def _attempts(found: ScriptDiagnosis) -> Html:
 
 # ------------------------------------------------------------------------------
 # What stands on the page as it is.
-
-
-def _pieces(found: ScriptDiagnosis) -> dict[str, Html]:
-    """HTML of the head, the findings, a step, what was tried, and what was not looked at."""
-    run, findings, meanings = found.run, found.findings, q.quantities()
-    parts = steps_of(run)
-    # the row of each line that a finding may name; of two files of one name neither has one
-    files = Counter(name for name, _ in {(p.place.says, p.place) for p in parts if p.place})
-    lines: dict[str, int] = {}
-    for row, part in enumerate(parts):
-        if part.place is not None and files[part.place.says] == 1:
-            lines.setdefault(part.place.says, row)
-    told: set[str] = set()  # of several findings of one name the first has the diff
-    tones = {"+": "comes", "-": "goes", "@": "place"}
-    tone = lambda line: "place" if line[:3] in ("+++", "---") else tones.get(line[:1])
-
-    def way(place: int) -> Piece:
-        """Lines to change, and the way to where a finding is seen."""
-        finding, changed = findings[place], None
-        diff = "" if finding.name in told else found.diffs.get(finding.name, "")
-        told.add(finding.name)
-        if diff:
-            each = printable_lines(diff.rstrip("\n")).split("\n")
-            code = (element("span", line or " ", class_=tone(line)) for line in each)
-            shown = element("pre", *code, class_="code", tabindex="0")
-            changed = element("div", element("h4", "Lines to change"), shown, class_="change")
-        row = lines.get(finding.site)
-        tried = any(r.quantity == q.LOSS_AVOIDED for r in finding.evidence)
-        leads = {
-            "Show in the step": None if row is None else f"#line-{row}",
-            "Show the losses": "#again" if tried else None,
-        }
-        ways = (element("a", say, class_="button", href=to) for say, to in leads.items() if to)
-        return joined([changed, element("div", *ways, class_="controls")])
-
-    order = (
-        "In the order in which the lines stand, each with what happens there."
-        if in_order(run)
-        else "In the usual order, for the lines stand in several functions or files."
-    )
-
-    none = "No findings in what was looked at."
-    left = left_out(found)
-    drawn, keys = [*_lines(found)], list[Html]()
-    for place, line in enumerate(drawn):  # a button for each, by which it is shown or not
-        looks = {"style": f"--tone: var(--c{place % _INKS})", "data_line": str(place)}
-        pressed = "false" if line.get("aside") else "true"
-        key = element("button", line["says"], type="button", aria_pressed=pressed, **looks)
-        keys.append(key)
-    there = {"drawn": drawn, "tried": found.attempts, "again": drawn or found.attempts}
-    return {
-        **{name: Html("" if is_there else "hidden") for name, is_there in there.items()},
-        "name": joined([found.script.name]),
-        "summary": joined([f"{lasted(run)} {course(run)}"]),
-        "tiles": joined(_tiles(found)),
-        "error": _error(found),
-        "headline": joined([headline(findings) if findings else ""]),
-        "cards": joined(
-            cards(
-                findings,
-                none,
-                meant=lambda quantity: meanings[quantity].says if quantity in meanings else "",
-                way=way,
-            )
-        ),
-        "order": joined([order]),
-        "step": _step(parts, findings, lines),
-        "keys": joined(keys),
-        "attempts": _attempts(found) if found.attempts else Html(),
-        "missing": joined(
-            element("li", each[:1].upper() + each[1:]) for each in left or ["Nothing was left out."]
-        ),
-        "about": facts(_about(found)),
-    }
 
 
 def _tiles(found: ScriptDiagnosis) -> Iterator[Html]:
