@@ -16,7 +16,6 @@ from sigmascope.diagnosis.remedies.base import Batches, Remedy
 from sigmascope.diagnosis.remedies.catalogue import (
     REMEDIES,
     Together,
-    every_remedy,
     informed,
     remedy as remedy_named,
 )
@@ -170,8 +169,8 @@ def trial(
     Raises:
         Refusal: If the model or the batch cannot be measured.
     """
-    targets, options["budget"] = options.get("targets"), Budget.of(budget)
-    given = every_remedy(targets) if remedies is None else remedies
+    options["budget"] = Budget.of(budget)
+    given = [kind() for kind in REMEDIES] if remedies is None else remedies
     queue = [remedy_named(each) if isinstance(each, str) else each for each in given]
     tell = progress or (lambda *_: None)
     tell("as it is", 0, len(queue) + 1)

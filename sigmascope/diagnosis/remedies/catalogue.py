@@ -85,16 +85,6 @@ class Together(Remedy):
             part.change(model, batches)
 
 
-def every_remedy(targets: Any = None) -> list[Remedy]:
-    """One of each kind.
-
-    Args:
-        targets: Of the task, for remedies that work with them.
-    """
-    values = targets if isinstance(targets, Tensor) else None
-    return [StandardiseTargets(values) if k is StandardiseTargets else k() for k in REMEDIES]
-
-
 def informed(remedy: Remedy, targets: Any) -> Remedy:
     """The remedy with the targets of the task, where it works with them and has none yet.
 
