@@ -230,11 +230,6 @@ def _long(facts: Facts) -> Iterator[tuple[Matrix, Reading]]:
                 yield matrix, reading
 
 
-def per_entry(matrix: Matrix) -> float:
-    """What makes of a Frobenius norm the root mean square of an entry."""
-    return (matrix.rows * matrix.cols) ** -0.5
-
-
 EXPLODING_WEIGHTS = Kind(
     "exploding-weights",
     "the Frobenius norm is ten times the median of three or more matrices of the kind, and so is "
@@ -254,9 +249,11 @@ VANISHING_WEIGHTS = Kind(
 def outlying_size(facts: Facts) -> Iterator[Finding]:
     """Matrices far larger or smaller than the others of their kind."""
     large, small = [], []
+    # the norm itself, and the root mean square of an entry, for heads of few rows are small, and
+    # entries of narrow layers large, by design
+    both = (lambda _: 1.0, lambda m: (m.rows * m.cols) ** -0.5)
     for matrix, reading in facts.of(q.FROBENIUS_NORM):
-        # heads of few rows are small, and entries of narrow layers large, by design
-        ratios = [facts.over_usual(q.FROBENIUS_NORM, matrix, e) for e in (lambda _: 1.0, per_entry)]
+        ratios = [facts.over_usual(q.FROBENIUS_NORM, matrix, each) for each in both]
         if min(ratios) >= APART:
             large.append((matrix, reading))
         elif max(ratios) <= 1 / APART:
