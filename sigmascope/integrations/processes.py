@@ -51,10 +51,8 @@ class WorkerProcesses:
                 "A worker process was killed, as a system does that has no memory left: take fewer "
                 "(`--workers`), or less memory for each. With a run file, what was done is kept."
             ) from error
-        except (
-            BaseException
-        ):  # interrupted, or nobody listens any more: what runs is not waited for
-            crew.leave()
+        except BaseException:
+            crew.leave()  # interrupted, or nobody listens any more: what runs is not waited for
             raise
         finally:
             if crew is not self._crew:

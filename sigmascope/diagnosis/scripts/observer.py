@@ -540,9 +540,8 @@ class Observer(Closing):
         return self.intervention.called(module, args)
 
     def _returned(self, module: nn.Module, args: Any, *rest: Any) -> None:
-        named, out = (
-            rest if len(rest) > 1 else ({}, *rest)
-        )  # where it raised, torch passes no names
+        # where it raised, torch passes no names
+        named, out = rest if len(rest) > 1 else ({}, *rest)
         if torch.compiler.is_compiling() or not self._depth:
             return
         self._depth -= 1

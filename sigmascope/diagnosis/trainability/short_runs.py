@@ -190,10 +190,8 @@ class Probing:
         with self.pace.budget.counting():
             self._turns.take(one)
             try:
-                with (
-                    _told(),
-                    still(self.model),
-                ):  # what copies share with it, random states and settings
+                # still, for what copies share with it, random states and settings
+                with _told(), still(self.model):
                     done = one.go_on(self.data, self.loss, rounds, self.pace)
             finally:  # a step that there is no time for does not take back the others
                 self.passes += done or len(one.rounds) - before
