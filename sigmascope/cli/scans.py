@@ -1,7 +1,7 @@
 """`sigmascope scan`."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -201,20 +201,16 @@ def _lines(file: Path | None) -> Iterator[Callable[..., None] | None]:
     if file is None:
         yield None
         return
-    if str(file) == "-":
-        stream = results()
-        yield lambda matrix, one: _write_line(
-            stream, json, matrix_form(matrix, one.readings, one.skipped)
-        )
-        return
-    guard.require_target(file, mark=MARKS["lines"])
-    with file.open("w", encoding="utf-8") as stream:
-        yield lambda matrix, one: _write_line(
-            stream, json, matrix_form(matrix, one.readings, one.skipped)
-        )
-    wrote(file)
+    apart = str(file) != "-"
+    if apart:
+        guard.require_target(file, mark=MARKS["lines"])
+    with file.open("w", encoding="utf-8") if apart else nullcontext(results()) as stream:
 
+        def told(matrix: Any, one: Any) -> None:
+            form = matrix_form(matrix, one.readings, one.skipped)
+            stream.write(json.dumps(form, allow_nan=False) + "\n")
+            stream.flush()
 
-def _write_line(stream: Any, json: Any, form: dict[str, Any]) -> None:
-    stream.write(json.dumps(form, allow_nan=False) + "\n")
-    stream.flush()
+        yield told
+    if apart:
+        wrote(file)
