@@ -305,8 +305,44 @@ class Observer(Closing):
         self._hear()
         undo.callback(register_optimizer_step_pre_hook(self._stepping).remove)
         undo.callback(register_optimizer_step_post_hook(self._stepped).remove)
-        for owner, name, around in self._patched():
-            self._wrap(owner, name, around)
+        wrap = self._wrap
+        wrap(torch.autograd, "backward", self._backward)
+        wrap(torch.autograd, "grad", self._derived)
+        wrap(Optimizer, "__init__", self._made)
+        wrap(Optimizer, "zero_grad", self._zeroed)
+        wrap(nn.Module, "zero_grad", self._zeroed)
+        wrap(nn.Module, "state_dict", self._handed)
+        wrap(nn.Module, "load_state_dict", self._loaded)
+        wrap(nn.Module, "eval", self._evaluated)
+        wrap(torch.utils.data.DataLoader, "__iter__", self._iterated)
+        wrap(_BaseDataLoaderIter, "__next__", self._next)
+        for kind in vars(torch.optim.lr_scheduler).values():  # several have a `step` of their own
+            if isinstance(kind, type) and issubclass(kind, LRScheduler) and "step" in vars(kind):
+                wrap(kind, "step", self._scheduled)
+        for kind in (torch.no_grad, torch.inference_mode):
+            wrap(kind, "__enter__", self._turned_off)
+        wrap(torch.amp.GradScaler, "scale", self._scaled)
+        for name in ("step", "unscale_"):
+            wrap(torch.amp.GradScaler, name, self._divided)
+        wrap(torch, "compile", self._compiled)
+        for name in torch.distributions.__all__:
+            kind = getattr(torch.distributions, name)
+            if "log_prob" in vars(kind):
+                wrap(kind, "log_prob", self._probable)
+            if "sample" in vars(kind):
+                wrap(kind, "sample", self._sampled)
+            if "entropy" in vars(kind):
+                wrap(kind, "entropy", self._entropy)
+        if self.intervention.joins_draws():
+            wrap(torch, "randint", self._drawn)
+        if self.intervention.keeps_graph():
+            wrap(Tensor, "detach", self._detached)
+            wrap(torch, "normal", self._normal)
+        for owner in (nn.utils, nn.utils.clip_grad):
+            for name in ("clip_grad_norm_", "clip_grad_value_"):
+                wrap(owner, name, self._clipped)
+        for name in LOSSES:
+            wrap(F, name, self._loss(name))
         apply, observer = vars(Function)["apply"], self
 
         def applied(function: Any, *args: Any, **named: Any) -> Any:
@@ -403,46 +439,6 @@ class Observer(Closing):
         self.run.attached |= self._recorder.attached
         self._round_ends()
         self.run.seconds = time.perf_counter() - self._start
-
-    def _patched(self) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
-        yield torch.autograd, "backward", self._backward
-        yield torch.autograd, "grad", self._derived
-        yield Optimizer, "__init__", self._made
-        yield Optimizer, "zero_grad", self._zeroed
-        yield nn.Module, "zero_grad", self._zeroed
-        yield nn.Module, "state_dict", self._handed
-        yield nn.Module, "load_state_dict", self._loaded
-        yield nn.Module, "eval", self._evaluated
-        yield torch.utils.data.DataLoader, "__iter__", self._iterated
-        yield _BaseDataLoaderIter, "__next__", self._next
-        kinds = vars(torch.optim.lr_scheduler).values()
-        for kind in kinds:  # several have a `step` of their own
-            if isinstance(kind, type) and issubclass(kind, LRScheduler) and "step" in vars(kind):
-                yield kind, "step", self._scheduled
-        for kind in (torch.no_grad, torch.inference_mode):
-            yield kind, "__enter__", self._turned_off
-        yield torch.amp.GradScaler, "scale", self._scaled
-        for name in ("step", "unscale_"):
-            yield torch.amp.GradScaler, name, self._divided
-        yield torch, "compile", self._compiled
-        for name in torch.distributions.__all__:
-            kind = getattr(torch.distributions, name)
-            if "log_prob" in vars(kind):
-                yield kind, "log_prob", self._probable
-            if "sample" in vars(kind):
-                yield kind, "sample", self._sampled
-            if "entropy" in vars(kind):
-                yield kind, "entropy", self._entropy
-        if self.intervention.joins_draws():
-            yield torch, "randint", self._drawn
-        if self.intervention.keeps_graph():
-            yield Tensor, "detach", self._detached
-            yield torch, "normal", self._normal
-        for owner in (nn.utils, nn.utils.clip_grad):
-            for name in ("clip_grad_norm_", "clip_grad_value_"):
-                yield owner, name, self._clipped
-        for name in LOSSES:
-            yield F, name, self._loss(name)
 
     def _wrap(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
         """Let `around(own, args, named)` take the place of a function, until the end."""
