@@ -246,11 +246,20 @@ def pieces(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Html]:
     depth, meanings = depths(profile), q.quantities()
     drawn = [view["view"] for view in _views(profile.readings, depth)]
     read = {r.view for r in profile.readings}
+    ways = list[Piece]()  # to where the evidence can be seen: in the curves, or among the runs
+    for place, finding in enumerate(findings):
+        first = finding.evidence[0] if finding.evidence else None
+        shows = first.view in drawn and first.site in depth if first else finding.site in depth
+        looks = {"type": "button", "class_": "button", "data_finding": str(place)}
+        if first and first.view == "training":
+            ways.append(element("a", "Show the runs", class_="button", href="#training"))
+        else:
+            ways.append(element("button", "Show in the curves", **looks) if shows else None)
     found = cards(
         findings,
         no_findings(seen),
         meant=lambda quantity: meanings[quantity].says if quantity in meanings else "",
-        way=lambda place: _way(findings[place], place, depth, drawn),
+        way=lambda place: ways[place],
     )
     if seen.unseen:
         unseen = prose(f"Not looked at: {'; '.join(seen.unseen)}.")
@@ -304,16 +313,6 @@ def pieces(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Html]:
         "skipped": missing(reasons(profile.skipped), "Everything that was asked for was measured."),
         "about": facts((f"{key[:1].upper()}{key[1:]}", value) for key, value in told.items()),
     }
-
-
-def _way(finding: Finding, place: int, depth: Mapping[str, int], drawn: Sequence[str]) -> Piece:
-    """To where the evidence can be seen: in the curves, or among the runs of training."""
-    first = finding.evidence[0] if finding.evidence else None
-    if first and first.view == "training":
-        return element("a", "Show the runs", class_="button", href="#training")
-    seen = first.view in drawn and first.site in depth if first else finding.site in depth
-    words = {"type": "button", "class_": "button", "data_finding": str(place)}
-    return element("button", "Show in the curves", **words) if seen else None
 
 
 def _training(profile: Profile) -> dict[str, Html]:
