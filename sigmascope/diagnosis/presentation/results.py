@@ -126,11 +126,19 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
         for s in profile.spectra
         if (s.view, s.form) == ("representations", "samples")
     }
-    cells = {
-        place.site: [_cell(found[c], place, c, sizes) for c in found]
-        for place in places
-        if isinstance(place, Layer)
-    }
+    cells: dict[str, list[str]] = {}
+    for place in (p for p in places if isinstance(p, Layer)):
+        row = cells[place.site] = list[str]()
+        for column, readings in found.items():
+            own = place.parameters if column.views[0] == "weights" else (place.site,)
+            estimates = [readings[site].estimate for site in own if site in readings]
+            values = [e.value for e in estimates]
+            if len(values) > 1:
+                row.append(f"{compact(min(values), digits=3)}–{compact(max(values), digits=3)}")
+            elif values and column.name == q.MATRIX_RANK and place.site in sizes:
+                row.append(f"{counted(estimates[0])}/{sizes[place.site]}")
+            else:
+                row.append(within(estimates[0]) if values else "")
     heads = [c.column for c in found]
     wanted = min(_NAME, max(len(printable(site)) for site in cells))
 
@@ -180,21 +188,6 @@ def most_telling(profile: Profile, name: str, view: View) -> dict[str, Reading]:
 
 def _order(r: Reading) -> int:
     return _FORMS.index(r.form) if r.form in _FORMS else len(_FORMS)
-
-
-def _cell(
-    found: Mapping[str, Reading], place: Layer, column: q.Quantity, sizes: Mapping[str, int]
-) -> str:
-    sites = place.parameters if column.views[0] == "weights" else (place.site,)
-    estimates = [found[site].estimate for site in sites if site in found]
-    if not estimates:
-        return ""
-    if len(estimates) > 1:
-        values = [e.value for e in estimates]
-        return f"{compact(min(values), digits=3)}–{compact(max(values), digits=3)}"
-    if column.name == q.MATRIX_RANK and place.site in sizes:
-        return f"{counted(estimates[0])}/{sizes[place.site]}"
-    return within(estimates[0])
 
 
 # ------------------------------------------------------------------------------

@@ -152,7 +152,27 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
             "its own. Leave them out."
         )
     if isinstance(optimizer, Optimizer):
-        made, again = optimizer, _copier(optimizer, model)
+        # the same class with the same groups, of the copy's parameters, from a fresh state; one
+        # that holds no parameter of the model, as where the model was made anew behind it, is made
+        # again as it is: its steps change something else
+        made = optimizer
+        names = {id(p): name for name, p in model.named_parameters()}
+        groups = [
+            {**_begun(g), "params": [names[id(p)] for p in g["params"] if id(p) in names]}
+            for g in optimizer.param_groups
+        ]
+        kind, defaults = type(optimizer), dict(optimizer.defaults)
+
+        def again(copy: nn.Module) -> Optimizer:
+            own = {n: p for n, p in copy.named_parameters() if p.requires_grad}
+            mine = [{**g, "params": [own.pop(n) for n in g["params"] if n in own]} for g in groups]
+            fresh = [p for n, p in own.items() if n not in names.values()]  # of a changed copy
+            mine[0]["params"] += fresh
+            elsewhere = {**mine[0], "params": [torch.zeros(1, requires_grad=True)]}
+            mine = [g for g in mine if g["params"]] or [elsewhere]
+            takes = inspect.signature(kind).parameters
+            return kind(mine, **{k: v for k, v in defaults.items() if k in takes})
+
     else:
         maker: Any = optimizer
         made = maker(iter([p for p in model.parameters() if p.requires_grad]))
@@ -207,29 +227,3 @@ def unfollowed(optimizer: Any, model: nn.Module) -> Iterator[tuple[str, str]]:
             "of the model if the program trains them"
         )
         yield "training of weights outside of the model", why
-
-
-def _copier(optimizer: Optimizer, model: nn.Module) -> Callable[[nn.Module], Optimizer]:
-    """The same class with the same groups, of the copy's parameters, from a fresh state.
-
-    One that holds no parameter of the model, as where the model was made anew behind it, is made
-    again as it is: its steps change something else.
-    """
-    names = {id(p): name for name, p in model.named_parameters()}
-    groups = [
-        {**_begun(g), "params": [names[id(p)] for p in g["params"] if id(p) in names]}
-        for g in optimizer.param_groups
-    ]
-    kind, defaults = type(optimizer), dict(optimizer.defaults)
-
-    def again(copy: nn.Module) -> Optimizer:
-        own = {n: p for n, p in copy.named_parameters() if p.requires_grad}
-        mine = [{**g, "params": [own.pop(n) for n in g["params"] if n in own]} for g in groups]
-        fresh = [p for n, p in own.items() if n not in names.values()]  # of a changed copy
-        mine[0]["params"] += fresh
-        elsewhere = {**mine[0], "params": [torch.zeros(1, requires_grad=True)]}
-        mine = [g for g in mine if g["params"]] or [elsewhere]
-        takes = inspect.signature(kind).parameters
-        return kind(mine, **{k: v for k, v in defaults.items() if k in takes})
-
-    return again
