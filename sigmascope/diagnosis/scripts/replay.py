@@ -1284,7 +1284,7 @@ def _from_inside(step: Step, model: nn.Module) -> Program:
     # what goes in for the loss alone is no input: in its place stands what the first sample has
     own, spare = type(model).forward, dict[int | str, Tensor]()
     parts: dict[int | str, Tensor] = {}
-    in_order = given if isinstance(given, tuple) else (given,)
+    in_order: tuple[Any, ...] = given if isinstance(given, tuple) else (given,)
     parts.update(given.items() if isinstance(given, Mapping) else enumerate(in_order))
     for place, t in parts.items():
         if len(parts) - len(spare) > 1 and len(t) == rows and _holds(t, targets):
