@@ -62,9 +62,8 @@ def remedy(
     require_targets(save=save, json=json, plot=plot, inputs=source.files)
     if save is not None and apply is None:
         raise guard.Refusal("`--save` needs `--apply NAME`, or `--apply best`: what to save.")
-    if apply in (None, "best"):
-        chosen = tuple(kind() for kind in diagnosis.remedies.REMEDIES)
-    else:
+    chosen = None  # which is all of them
+    if apply not in (None, "best"):
         with refusing():
             chosen = (diagnosis.remedies.remedy(apply),)
     allowed = budget_of(budget)
