@@ -98,7 +98,7 @@ class RunsTold:
         return seen and STUCK <= self.left() < math.inf
 
     def ahead(self, form: str) -> bool:
-        """The same, or another run has begun to learn where the user's has not."""
+        """Whether another run is better, or has begun to learn where the user's has not."""
         theirs, then = self.left(form), self.value(q.LOSS_LEFT_BY_THEN, form)
         begun = theirs < STUCK <= self.left() and theirs < BEGUN * then
         return self.better(form) or begun
