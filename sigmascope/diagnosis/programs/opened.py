@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sized
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,8 +138,17 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     size = min(program.batch_size or known.size or SIZE, known.total or SIZE)
     planned = program.planned(known.total, size)
     with as_found(program.loss):
-        if output is not None and not unread:
-            unread = _missing(known.targets, output, loss)
+        numbers = () if output is None or unread else tensors(known.targets)
+        holes = sum(int((~t.isfinite()).sum()) for t in numbers if t.is_floating_point())
+        if holes and output is not None:
+            # whether the loss leaves them out; what else is wrong is told where it is asked
+            finite = False
+            with suppress(Exception), random_states(), torch.enable_grad():
+                held = output.detach().clone().requires_grad_()
+                value = loss(held, known.targets)
+                (gradient,) = torch.autograd.grad(value, held)
+                finite = bool(value.isfinite() & gradient.isfinite().all())
+            unread = HOLES.format(holes) if finite else unread
         why = ""
         if output is not None and not unread and known.targets is not None:
             count = sample_count(known.batch, batch_dim=batch_dim)
@@ -237,21 +247,6 @@ def _completed(model: nn.Module, known: Taken, output: Tensor) -> Taken:
     if not (known.targets is None or (own and same)):
         return known
     return replace(known, targets=shifted(ids, mask_of(known.batch)))
-
-
-def _missing(targets: Any, output: Tensor, loss: Loss) -> str:
-    """Of targets that are not finite where the loss leaves them out, what is not looked at."""
-    holes = sum(int((~t.isfinite()).sum()) for t in tensors(targets) if t.is_floating_point())
-    if not holes:
-        return ""
-    try:
-        held = output.detach().clone().requires_grad_()
-        with random_states(), torch.enable_grad():
-            value = loss(held, targets)
-            (gradient,) = torch.autograd.grad(value, held)
-    except Exception:  # noqa: BLE001 (what is wrong then is told where the loss is asked)
-        return ""
-    return HOLES.format(holes) if bool(value.isfinite() & gradient.isfinite().all()) else ""
 
 
 def _output(model: nn.Module, known: Taken) -> Any:
