@@ -34,6 +34,7 @@ from sigmascope.diagnosis.rules.training import (
     OTHER_OPTIMIZER,
     RATE_TOO_HIGH,
     RATE_TOO_LOW,
+    STRONG_MOMENTUM,
     STRONG_WEIGHT_DECAY,
     STUCK_TRAINING,
 )
@@ -61,6 +62,7 @@ from sigmascope.diagnosis.scripts.interventions import (
     SkippedLayers,
     StandardisedInputs,
     Unfrozen,
+    UsualSettings,
 )
 from sigmascope.diagnosis.scripts.patches import Change, changes_of, diff_of
 from sigmascope.diagnosis.scripts.processes import PAIRED, WANTED, NeedsOthers
@@ -79,6 +81,7 @@ from sigmascope.diagnosis.scripts.rules import (
     ROUNDED_STEPS,
     SUMMED_LOSS,
     UNSUITED_WEIGHTS,
+    UNUSUAL_SETTINGS,
     found_in,
     last_batch_score,
 )
@@ -104,6 +107,8 @@ DO: Mapping[Kind, tuple[str, ...]] = MappingProxyType(
         ),
         OTHER_OPTIMIZER: ("Train by Adam, from its usual rate of 0.001 on.",),
         FROZEN_LAYER: ("Set `requires_grad_(True)` on what is to be trained.",),
+        STRONG_MOMENTUM: ("Lower the momentum to 0.9.",),
+        UNUSUAL_SETTINGS: ("Leave them as torch has them, or look for others nearby.",),
         DRAWN_TWICE: ("Draw once, and use what is drawn at both places.",),
         FORGOTTEN_STATE: (
             "Give the state of the batch before, detached, to the next one, if it goes on there.",
@@ -491,6 +496,9 @@ def _asked(
             frozen = any(m.frozen for m in run.modules)
             unasked = () if frozen else (FROZEN_LAYER,)
             unasked += () if plain else (OTHER_OPTIMIZER,)
+            if only.unusual:
+                kind = STRONG_MOMENTUM if [*only.unusual] == ["momentum"] else UNUSUAL_SETTINGS
+                asked.append((kind.name, UsualSettings(settings=only.unusual)))
             asked += [(k.name, made()) for k, made in GENERIC if k not in unasked]
         rates = run.main.rates if run.main else []
         if rates and max(rates) > 1.5 * rates[0]:
@@ -691,14 +699,23 @@ def _judged(
     least = NEARLY * max(map(_gain_of, without), default=0.0)
     spared = any(a.helps and _gain_of(a) >= least for a in part)
     other = (STRONG_WEIGHT_DECAY if spared else HARMFUL_DECAY).name  # is not the cause
+    # settings are the cause where nothing that makes up for them brings more
+    most = max((_gain_of(a) for k in dict(GENERIC) for a in attempts.get(k.name, ())), default=0.0)
+    made_up = {
+        k.name
+        for k in (STRONG_MOMENTUM, UNUSUAL_SETTINGS)
+        if all(_gain_of(a) < NEARLY * most for a in attempts.get(k.name, ()))
+    }
     # where a lower rate helps and a higher one, too, the one that helps less does by chance
     rates = {k.name: [*attempts.get(k.name, ())] for k in (RATE_TOO_HIGH, RATE_TOO_LOW)}
     helped = {k: max(_gain_of(a) for a in m) for k, m in rates.items() if any(a.helps for a in m)}
     weaker = min(helped, key=lambda k: helped[k]) if len(helped) > 1 else ""
-    attempts = {name: made for name, made in attempts.items() if name not in (other, weaker)}
+    attempts = {
+        name: made for name, made in attempts.items() if name not in (other, weaker, *made_up)
+    }
     found = [f for f in found if f.name != other]
     alone = (OUTWEIGHED_ERROR, SUMMED_LOSS, STRONG_WEIGHT_DECAY, HARMFUL_DECAY, *dict(GENERIC))
-    alone += (DRAWN_TWICE, FORGOTTEN_STATE, REVERSED_EDGES)
+    alone += (STRONG_MOMENTUM, UNUSUAL_SETTINGS, DRAWN_TWICE, FORGOTTEN_STATE, REVERSED_EDGES)
     by_name = {kind.name: kind for kind in alone}
     # what is frozen would lower a loss that falls further, and is not to; what is asked of the same
     # samples again and again is asked how far draws differ

@@ -54,7 +54,7 @@ from sigmascope.diagnosis.scripts.comparisons import (
     stored_in,
 )
 from sigmascope.diagnosis.scripts.functions import derivative_gap, forward_of
-from sigmascope.diagnosis.scripts.interventions import Intervention, held_by
+from sigmascope.diagnosis.scripts.interventions import Intervention, held_by, unusual_settings
 from sigmascope.diagnosis.scripts.non_finite import Origins
 from sigmascope.diagnosis.scripts.replay import (
     LOSSES,
@@ -1003,6 +1003,7 @@ class Observer(Closing):
             self._known[key] = seen
         group = optimizer.param_groups[0] if optimizer.param_groups else {}
         seen.options = {k: v for k, v in group.items() if isinstance(v, int | float) and k != "lr"}
+        seen.unusual = unusual_settings(optimizer) if group else {}
         self._wake()
         chosen = _chosen([p for p in every if p.requires_grad])
         followed = self._optimizers[optimizer] = _Followed(seen, chosen)

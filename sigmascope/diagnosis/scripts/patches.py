@@ -19,6 +19,7 @@ from sigmascope.diagnosis.rules.training import (
     OTHER_OPTIMIZER,
     RATE_TOO_HIGH,
     RATE_TOO_LOW,
+    STRONG_MOMENTUM,
     STRONG_WEIGHT_DECAY,
 )
 from sigmascope.diagnosis.scripts.interventions import SHARP
@@ -48,6 +49,7 @@ from sigmascope.diagnosis.scripts.rules import (
     TWICE,
     UNSHARED,
     UNSHARED_PROBABILITIES,
+    UNUSUAL_SETTINGS,
     ZEROED_BEFORE_STEP,
     ZEROED_BETWEEN_BATCHES,
 )
@@ -103,6 +105,7 @@ def _changes(run: ScriptRun, findings: Sequence[Finding]) -> Iterator[tuple[str,
         **dict.fromkeys((RATE_TOO_HIGH.name, RATE_TOO_LOW.name, SUMMED_LOSS.name), _rate),
         OTHER_OPTIMIZER.name: _adam,
         STRONG_WEIGHT_DECAY.name: _without_decay,
+        **dict.fromkeys((STRONG_MOMENTUM.name, UNUSUAL_SETTINGS.name), _usual_settings),
         MAXIMISED_LOSS.name: _minimised,
         RANDOM_EVALUATION.name: _by_mode,
         SORTED_CLASSES.name: _shuffled,
@@ -567,6 +570,26 @@ def _adam(run: ScriptRun, _: Finding) -> Change | None:
     return _of_optimizer(run, change)
 
 
+def _with_settings(run: ScriptRun, settings: Mapping[str, Any]) -> Change | None:
+    """The optimizer with other words for settings that are given by their names."""
+
+    def change(node: ast.Call, text: Text) -> New:
+        if not settings.keys() & {k.arg for k in node.keywords}:
+            return None
+        words = [text(a) for a in node.args]
+        for k in node.keywords:
+            value = settings.get(k.arg or "")
+            told = text(k.value) if value is None else repr(value)
+            words.append(f"{k.arg}={told}" if k.arg else f"**{told}")
+        return f"{text(node.func)}({', '.join(words)})"
+
+    return _of_optimizer(run, change)
+
+
+def _usual_settings(run: ScriptRun, _: Finding) -> Change | None:
+    return _with_settings(run, run.optimizers[0].unusual) if run.optimizers else None
+
+
 def _without_decay(run: ScriptRun, _: Finding) -> Change | None:
     def change(node: ast.Call, text: Text) -> New:
         value = _keyword(node, "weight_decay")
@@ -576,7 +599,9 @@ def _without_decay(run: ScriptRun, _: Finding) -> Change | None:
 
 
 def _minimised(run: ScriptRun, _: Finding) -> Change | None:
-    """A loss without its minus."""
+    """A loss without its minus, or an optimizer that goes down."""
+    if run.climbs:
+        return _with_settings(run, {"maximize": False})
 
     def change(node: ast.AST, text: Text) -> str | None:
         if not isinstance(node, ast.UnaryOp) or not isinstance(node.op, ast.USub):

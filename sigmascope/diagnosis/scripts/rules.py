@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Finding, Kind, Reading, Rule, rule
+from sigmascope.diagnosis.rules.data import UNSCALED_INPUTS
 from sigmascope.diagnosis.rules.outputs import DOUBLE_SOFTMAX, OUT_OF_REACH
 from sigmascope.diagnosis.rules.sequences import COPIED_TARGETS
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
@@ -483,6 +484,13 @@ UNSUITED_WEIGHTS = Kind(
     "unsuited-weights",
     "a script that does not come far does with weights that are drawn as their layers draw them",
     SOURCE,
+)
+UNUSUAL_SETTINGS = Kind(
+    "unusual-settings",
+    "the script comes farther with its optimizer's settings, but rate and weight decay, as torch "
+    "has them, and a momentum of 0.9 where it is above 0.95",
+    SOURCE,
+    brings=(*TRAINING, UNSCALED_INPUTS),
 )
 SUMMED_LOSS = Kind(
     "summed-loss",
@@ -1625,6 +1633,7 @@ MINIMISED_ENTROPY = Kind(
 def minimised_entropy(run: ScriptRun) -> Iterator[Finding]:
     """A bonus with the wrong sign: a policy that is to be sure at once."""
     for place, (down, of) in run.entropies.items():
+        down = of - down if run.climbs else down
         if run.steps >= FEW and of >= FEW and down >= 0.9 * of and run.turned:
             yield MINIMISED_ENTROPY.finding(
                 _where(place),
@@ -1738,13 +1747,18 @@ IDENTICAL_PAIR = Kind(
 def turned_losses(run: ScriptRun) -> Iterator[Finding]:
     """Losses that cannot do what they are for."""
     for (name, place), (up, of) in run.reversed.items():
+        up = of - up if run.climbs else up
         if of >= FEW and up >= 0.9 * of and len(run.optimizers) == 1:
+            how = (
+                f"is what {run.optimizers[0].kind} is told to maximise (`maximize=True`)"
+                if run.climbs
+                else "goes into what is minimised with a minus"
+            )
             yield MAXIMISED_LOSS.finding(
                 _where(place),
                 "error",
                 _share(up, of),
-                f"`{name}` at {_where(place)} goes into what is minimised with a minus: each step "
-                "makes it larger.",
+                f"`{name}` at {_where(place)} {how}: each step makes it larger.",
                 (f"Minimise `{name}` itself.",),
             )
     for (name, place), count in run.attached.items():
@@ -1793,6 +1807,7 @@ REVERSED_POLICY = Kind(
 def reversed_policy(run: ScriptRun) -> Iterator[Finding]:
     """A policy that learns to do what is not rewarded."""
     for place, (turned, of) in run.turned.items():
+        turned = of - turned if run.climbs else turned
         if run.steps >= FEW and of >= FEW and turned >= 0.9 * of:
             yield REVERSED_POLICY.finding(
                 _where(place),
@@ -2049,7 +2064,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
 KINDS: tuple[Kind, ...] = (
     *dict.fromkeys(k for r in RULES for k in r.kinds if k is not COPIED_TARGETS),
     # which interventions alone can tell
-    *(UNSUITED_WEIGHTS, SUMMED_LOSS, HARMFUL_DECAY),
+    *(UNSUITED_WEIGHTS, UNUSUAL_SETTINGS, SUMMED_LOSS, HARMFUL_DECAY),
     *(DRAWN_TWICE, FORGOTTEN_STATE, REVERSED_EDGES, LAST_BATCH_SCORE),
 )
 CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(

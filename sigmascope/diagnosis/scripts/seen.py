@@ -48,6 +48,7 @@ class OptimizerSeen:
         warm_up: Steps in which a scheduler lets the rate rise, and steps it is planned for, where
             it says so.
         options: Other numbers of its first group.
+        unusual: Those of its settings that are not as they are usual, with what is.
         old: Steps made of gradients that hold what was there before the last one.
         emptied: Steps whose gradients were emptied behind the backward pass.
         ahead: Those of them that come before the backward pass of their own loss.
@@ -88,6 +89,7 @@ class OptimizerSeen:
     planned: float | None = None
     warm_up: tuple[int, int] | None = None
     options: dict[str, float] = field(default_factory=dict)
+    unusual: dict[str, Any] = field(default_factory=dict)
     old: int = 0
     emptied: int = 0
     ahead: int = 0
@@ -486,6 +488,11 @@ class ScriptRun:
     def compared(self) -> "ScriptRun":
         """As many steps of it as other runs are given."""
         return self.early or self
+
+    @property
+    def climbs(self) -> bool:
+        """Whether what is passed back is made larger: the only optimizer is told to maximise it."""
+        return [bool(o.options.get("maximize")) for o in self.optimizers] == [True]
 
     @property
     def successive(self) -> bool:

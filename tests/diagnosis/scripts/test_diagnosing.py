@@ -292,6 +292,9 @@ HALVES, ANY = (lambda a: a.halves), (lambda a: True)
 PROVED = (  # a finding, with the change that proves it, and how far that comes; of which script
     ("rate-too-low", "rate x 100", HALVES, code(("lr=0.5", "lr=1e-3")), {}),
     ("unscaled-targets", "scaled-targets", HALVES, code(*SCALED), {}),
+    ("unusual-settings", "usual-settings", HALVES,
+     code(("SGD(model.parameters(), lr=0.5)", "Adam(model.parameters(), 0.02, eps=10.0)")), {}),
+    ("strong-momentum", "usual-settings", ANY, code(("lr=0.5", "lr=3.0, momentum=0.9999")), {}),
     ("spread-shapes", "fitted-shapes", ANY,
      SPREAD.replace("parameters())", "parameters(), lr=1e-2)"), {}),
     ("reversed-loss", "reversed-steps", lambda a: a.helps and a.after[0] > 0.7 > a.before[0],
@@ -306,8 +309,15 @@ PROVED = (  # a finding, with the change that proves it, and how far that comes;
     ("reversed-edges", "reversed-edges", ANY, DIRECTED.format("a", "b"), {}),
     ("harmful-decay", None, ANY, code(("# setup", WORDS.format(DECAYED))), {"steps": 100}),
 )  # fmt: skip
-QUICK = PROVED[:2]
-FIRST = ("rate-too-low", "unscaled-targets", "spread-shapes", "reversed-loss", "reversed-edges")
+QUICK = PROVED[:3]
+FIRST = (
+    "unusual-settings",
+    "rate-too-low",
+    "unscaled-targets",
+    "spread-shapes",
+    "reversed-loss",
+    "reversed-edges",
+)
 KEPT = REMEMBERED.format("state", "None if state is None else state.detach()")
 UNTOLD = (
     ("drawn-twice", NOISED.format("t"), {"steps": 200}),

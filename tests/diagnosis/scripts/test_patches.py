@@ -12,10 +12,16 @@ from sigmascope.diagnosis.rules.training import (
     OTHER_OPTIMIZER,
     RATE_TOO_HIGH,
     RATE_TOO_LOW,
+    STRONG_MOMENTUM,
     STRONG_WEIGHT_DECAY,
 )
 from sigmascope.diagnosis.scripts.patches import changes_of, diff_of, first_change
-from sigmascope.diagnosis.scripts.rules import SORTED_CLASSES, found_in
+from sigmascope.diagnosis.scripts.rules import (
+    MAXIMISED_LOSS,
+    SORTED_CLASSES,
+    UNUSUAL_SETTINGS,
+    found_in,
+)
 from sigmascope.diagnosis.scripts.running import Job, Script, run_here
 from tests.diagnosis.scripts.loops import (
     AGAIN,
@@ -154,10 +160,15 @@ OPTIMIZER = "torch.optim.SGD(model.parameters(), lr=0.5)"
         (OTHER_OPTIMIZER, "adam", "SGD({}, lr=0.5, momentum=0.9)", "Adam({}, lr=0.001)"),
         (STRONG_WEIGHT_DECAY, "no-decay", "SGD({}, lr=0.5, weight_decay=0.1)",
          "SGD({}, lr=0.5, weight_decay=0.0)"),
+        (UNUSUAL_SETTINGS, "usual-settings", "Adam({}, eps=1.0, betas=(0.5, 0.9), amsgrad=True)",
+         "Adam({}, eps=1e-08, betas=(0.9, 0.999), amsgrad=True)"),
+        (STRONG_MOMENTUM, "usual-settings", "SGD({}, 0.5, momentum=0.999, **{})",
+         "SGD({}, 0.5, momentum=0.9, **{})"),
+        (MAXIMISED_LOSS, "", "SGD({}, lr=0.5, maximize=True)", "SGD({}, lr=0.5, maximize=False)"),
     ],
 )  # fmt: skip
 def test_the_optimizer_is_made_as_it_was_tried(kind, form, made, line, tmp_path):
-    made, line = (f"torch.optim.{m.format('model.parameters()')}" for m in (made, line))
+    made, line = (f"torch.optim.{m.replace('({}', '(model.parameters()')}" for m in (made, line))
     added = lines_of(code((OPTIMIZER, made)), tmp_path, [told(kind, form)])
     assert added == [f"opt = {line}"]
 

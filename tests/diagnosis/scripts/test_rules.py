@@ -59,11 +59,21 @@ def test_a_loop_without_one_is_left_in_peace(name):
     assert [(f.name, f.says) for f in found_in(run(code(*HEALTHY[name])))] == []
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [((), ["maximised-loss"]), *((FAULTY[n], []) for n in ("maximised-loss", "reversed-policy"))],
+)
+def test_an_optimizer_that_maximises_turns_what_is_right(changes, told):
+    found = found_in(run(code(*changes, ("lr=0.5)", "lr=0.05, maximize=True)"))))
+    assert [f.name for f in found if f.name in ("maximised-loss", "reversed-policy")] == told
+
+
 def test_every_kind_that_is_declared_has_a_loop_that_has_it():
     by_change = {
         "slow-average",
         "last-batch-score",
         "unsuited-weights",
+        "unusual-settings",
         "summed-loss",
         "harmful-decay",
         "drawn-twice",
