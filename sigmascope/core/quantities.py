@@ -1197,6 +1197,20 @@ WEIGHTS_THAT_NO_MODULE_HOLDS: Final = Quantity(
     "trainable tensors that the loss depends on and that are no parameters of the model, "
     "as those of layers in a plain list; `form` names the first",
 )
+UNUSUAL_SETTINGS: Final = Quantity(
+    "unusual settings",
+    ("training",),
+    "settings of the optimizer, but rate and weight decay, that are not as torch has them",
+    words="the setting, and what is usual",
+    healthy="not read",
+)
+MAXIMISES: Final = Quantity(
+    "maximises",
+    ("training",),
+    "the optimizer is told to make larger what it is given",
+    words="`yes`",
+    healthy="not read",
+)
 WEIGHTS_LEFT_OUT: Final = Quantity(
     "weights left out",
     ("training",),

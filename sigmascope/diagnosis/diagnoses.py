@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from sigmascope import survey
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import Budget, Refusal, door
-from sigmascope.core.records import Estimate, Finding, Item, Profile, Reading, Shown, Skipped
+from sigmascope.core.records import Estimate, Fact, Finding, Item, Profile, Reading, Shown, Skipped
 from sigmascope.diagnosis.engine import judge, unproven
 from sigmascope.diagnosis.programs.losses import LossSpec
 from sigmascope.diagnosis.programs.opened import (
@@ -298,6 +298,7 @@ def _trained(
     return replace(
         measured,
         readings=(*measured.readings, *(i for i in items if isinstance(i, Reading))),
+        facts=(*measured.facts, *(i for i in items if isinstance(i, Fact))),
         skipped=(*measured.skipped, *(i for i in items if isinstance(i, Skipped))),
         views=(*measured.views, "training"),
     )

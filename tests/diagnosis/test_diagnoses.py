@@ -43,6 +43,8 @@ def test_a_healthy_program_is_left_in_peace(last, loss, epochs):
 
 
 ZERO = lambda ps: torch.optim.Adam(ps, lr=0.0)
+FLAT = lambda ps: torch.optim.Adam(ps, lr=0.03, eps=10.0)
+UP = lambda ps: torch.optim.SGD(ps, lr=0.1, maximize=True)
 LAST = lambda ps: torch.optim.SGD([*ps][-2:], 0.1)
 FOREIGN = torch.optim.Adam(network().parameters(), 0.01)
 
@@ -59,6 +61,8 @@ FOREIGN = torch.optim.Adam(network().parameters(), 0.01)
         ({"data": (X, torch.zeros(200, dtype=torch.long))}, "single-target"),
         # settings of the optimizer, which may stand beside others
         ({"optimizer": "adam", "lr": 0.01, "weight_decay": 3.0}, ["strong-weight-decay"]),
+        ({"optimizer": FLAT, "lr": None, "epochs": 20}, "unusual-settings"),
+        ({"optimizer": UP, "lr": None}, "maximised-loss"),
         ({"optimizer": LAST, "lr": None}, ["untrained-weights"]),
         ({"optimizer": FOREIGN, "lr": None}, ["foreign-optimizer"]),
         ({"clip": 1e-6, "epochs": 40}, ["strong-clipping"]),

@@ -18,7 +18,7 @@ from sigmascope.core.records import Finding, Kind
 from sigmascope.diagnosis.programs.data import Mapped
 from sigmascope.diagnosis.programs.losses import loss_of
 from sigmascope.diagnosis.programs.opened import Opened
-from sigmascope.diagnosis.programs.optimizers import Recipe
+from sigmascope.diagnosis.programs.optimizers import Recipe, unusual_settings
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
 from sigmascope.diagnosis.remedies.catalogue import in_code, informed, remedies_for
@@ -57,6 +57,7 @@ from sigmascope.diagnosis.rules.steps import (
 from sigmascope.diagnosis.rules.training import (
     FEW_STEPS,
     LARGE_BATCH,
+    MAXIMISED_LOSS,
     OTHER_OPTIMIZER,
     RATE_TOO_HIGH,
     RATE_TOO_LOW,
@@ -64,6 +65,7 @@ from sigmascope.diagnosis.rules.training import (
     STRONG_MOMENTUM,
     STRONG_WEIGHT_DECAY,
     STUCK_TRAINING,
+    UNUSUAL_SETTINGS,
 )
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER, LINEAR_LAYERS, LINEAR_NETWORK
 from sigmascope.diagnosis.training.trials import BEYOND, at_usual, other_family
@@ -190,6 +192,18 @@ def _option(name: str, value: float) -> Maker:
         return ProgramChange((f"{name}={value:g}",), _with(program, optimizer=changed))
 
     return make
+
+
+def _usual_settings(program: Program, _: Opened) -> ProgramChange:
+    recipe = require_recipe(program)
+    usual = unusual_settings(recipe.make(duplicate(program.model)))
+    lines = tuple(f"{name}={value}" for name, value in usual.items())
+    return ProgramChange(lines, _with(program, optimizer=recipe.having(**usual)))
+
+
+def _minimise(program: Program, _: Opened) -> ProgramChange:
+    changed = require_recipe(program).having(maximize=False)
+    return ProgramChange(("maximize=False",), _with(program, optimizer=changed))
 
 
 def _clip_at_one(program: Program, _: Opened) -> ProgramChange:
@@ -528,6 +542,8 @@ CHANGES: tuple[DeclaredChange, ...] = (  # of several for one finding, the sures
     ),
     DeclaredChange("less-weight-decay", (STRONG_WEIGHT_DECAY,), _option("weight_decay", 1e-4)),
     DeclaredChange("less-momentum", (STRONG_MOMENTUM,), _option("momentum", 0.9)),
+    DeclaredChange("usual-settings", (UNUSUAL_SETTINGS,), _usual_settings),
+    DeclaredChange("minimise", (MAXIMISED_LOSS,), _minimise),
     DeclaredChange("clip-at-one", (STRONG_CLIPPING, EXPLODING_THROUGH_TIME), _clip_at_one),
     DeclaredChange("all-parameters", (UNTRAINED_WEIGHTS, FOREIGN_OPTIMIZER), _all_parameters),
     DeclaredChange("other-optimizer", (OTHER_OPTIMIZER, STUCK_TRAINING, NO_PROGRESS), _other),

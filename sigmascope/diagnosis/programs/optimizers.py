@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from sigmascope.core.guard import Refusal, nearest
 from sigmascope.core.records import ByValue
 
+CALM = 0.95  # momentum, up to which it is usual
 PLAIN = ("sgd", "asgd")  # optimizers that take the gradient as it is
 # torch's own; of others 1e-3
 DEFAULT_RATES = {
@@ -76,7 +77,7 @@ class Recipe(ByValue):
 
         return replace(self, rate=self.rate * times, _make=again)
 
-    def having(self, **values: float) -> "Recipe":
+    def having(self, **values: Any) -> "Recipe":
         """The same with other values of an option in every group, where groups have it."""
 
         def again(copy: nn.Module) -> Optimizer:
@@ -105,6 +106,28 @@ class Recipe(ByValue):
         told = "".join(f", {k} {v:g}" for k, v in self.options.items()
                        if isinstance(v, float | int) and not isinstance(v, bool) and v)  # fmt: skip
         return f"{self.name} at {self.rate:g}{told}"
+
+
+def unusual_settings(optimizer: Optimizer) -> dict[str, Any]:
+    """Numbers, but rate and weight decay, that are not as torch has them, and what is usual.
+
+    Args:
+        optimizer: Of torch; of others it is not known what is usual.
+    """
+    if not type(optimizer).__module__.startswith("torch.optim."):
+        return {}
+    found, group = dict[str, Any](), optimizer.param_groups[0]
+    for name, asked in inspect.signature(type(optimizer).__init__).parameters.items():
+        usual = asked.default
+        if name in ("lr", "weight_decay") or type(usual) not in (int, float, tuple):
+            continue
+        if name == "momentum" and 0 <= group[name] <= CALM:
+            continue
+        usual = 0.9 if name == "momentum" else usual
+        given = group.get(name, usual)
+        if (tuple(given) if isinstance(usual, tuple) else given) != usual:
+            found[name] = usual
+    return found
 
 
 def family_of(name: str | None) -> Literal["sgd", "adam"]:

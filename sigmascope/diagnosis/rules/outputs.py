@@ -603,7 +603,7 @@ def reversed_loss(profile: Profile) -> Iterator[Finding]:
     """A loss that is least where the answers are wrong."""
     task = _Task.of(profile)
     names = (q.LOSS_OF_RIGHT_ANSWERS, q.LOSS_OF_WRONG_ANSWERS)
-    if task.has(names[0]) and not task.meaningless:
+    if task.has(names[0]) and not task.meaningless and not task.has(q.MAXIMISES):
         right, wrong = (task.value(name) for name in names)
         alone = bool(task.readings[names[0]].form)
         distance = task.kind == "yes or no" and not task.within_unit and alone  # small if yes

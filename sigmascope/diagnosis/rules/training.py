@@ -15,6 +15,7 @@ USUAL_LOWER, USUAL_HIGHER = "usual rate, lower", "usual rate, higher"
 LOWER = (FORM[0.1], FORM[0.01], USUAL_LOWER)
 HIGHER = (FORM[10.0], FORM[100.0], USUAL_HIGHER)
 DECAYLESS, CALMER, UNCLIPPED = "no weight decay", "momentum 0.9", "no clipping"
+USUAL = "usual settings"
 SCALED, UNFROZEN, REGISTERED = "scaled inputs", "nothing frozen", "every weight held"
 ALONE, REMEMBERING = "compared output alone", "longer memory"
 
@@ -381,7 +382,62 @@ def strong_options(profile: Profile) -> Iterator[Finding]:
 
 
 TRAINING = (RATE_TOO_HIGH, RATE_TOO_LOW, FEW_STEPS, OTHER_OPTIMIZER, LARGE_BATCH)
-SETTINGS = (*TRAINING, STRONG_WEIGHT_DECAY, STRONG_MOMENTUM, STRONG_CLIPPING)
+UNUSUAL_SETTINGS = Kind(
+    "unusual-settings",
+    "with the optimizer's settings, but rate and weight decay, as torch has them, and a momentum "
+    f"of 0.9 where it is above 0.95, {BEYOND_YOURS}, and no other rate brings more; or so a script "
+    "comes farther",
+    BOTTOU,
+    setting=True,
+    brings=TRAINING,
+)
+
+
+@rule("training", UNUSUAL_SETTINGS)
+def unusual_options(profile: Profile) -> Iterator[Finding]:
+    """Settings of an optimizer, other than its rate, that keep training from learning."""
+    runs = RunsTold.of(profile)
+    least = min((v for f in RATES if not math.isnan(v := runs.left(f))), default=math.inf)
+    left = runs.left(USUAL)
+    if runs.better(USUAL) and runs.left() >= GOOD / 5 and left <= least / CLEARLY:
+        facts = tuple(f for f in profile.facts if f.quantity == q.UNUSUAL_SETTINGS)
+        settings = " and ".join(f.word for f in facts)
+        yield UNUSUAL_SETTINGS.finding(
+            "(training)",
+            "warning" if runs.left() >= GOOD else "note",
+            (*facts, *runs.evidence(USUAL)),
+            f"{runs.says()}; with {settings}, and nothing else changed, {left:.0%}.",
+            ("Leave them as torch has them, or look for others nearby.",),
+        )
+
+
+MAXIMISED_LOSS = Kind(
+    "maximised-loss",
+    "steps make a loss larger that is to be small, for its sign is turned",
+    "Arithmetic: the direction of a step",
+    proven=True,
+    even_if_it_learns=True,
+)
+
+
+@rule("training", MAXIMISED_LOSS)
+def maximised_loss(profile: Profile) -> Iterator[Finding]:
+    """An optimizer that is told to make a loss larger."""
+    runs = RunsTold.of(profile)
+    told = tuple(f for f in profile.facts if f.quantity == q.MAXIMISES)
+    right = profile.fact(q.TAKEN_BY_THE_LOSS) and not profile.fact(q.UNBOUNDED_LOSS)
+    upside_down = any(r.quantity == q.LOSS_OF_RIGHT_ANSWERS for r in profile.readings)
+    if told and right and not upside_down and runs.left() >= 1.0:
+        yield MAXIMISED_LOSS.finding(
+            "(training)",
+            "error",
+            (*told, *runs.evidence()),
+            f"The optimizer is told to maximise the loss (`maximize=True`). {runs.says()}.",
+            ("Leave `maximize` out.",),
+        )
+
+
+SETTINGS = (*TRAINING, STRONG_WEIGHT_DECAY, STRONG_MOMENTUM, STRONG_CLIPPING, UNUSUAL_SETTINGS)
 
 
 STUCK_TRAINING = Kind(
@@ -404,7 +460,14 @@ def stuck(profile: Profile) -> Iterator[Finding]:
     left, whole = runs.left(), runs.whole
     if not left >= STUCK or runs.falling or not (whole or runs.steps >= LONG):
         return
-    named = (rate_too_high, rate_too_low, other_optimizer, large_batch, strong_options)
+    named = (
+        rate_too_high,
+        rate_too_low,
+        other_optimizer,
+        large_batch,
+        strong_options,
+        unusual_options,
+    )
     if any(any(find(profile)) for find in named):
         return
     tried = [f for f in (*RATES, OTHER, BATCH, REMEMBERING) if not math.isnan(runs.left(f))]

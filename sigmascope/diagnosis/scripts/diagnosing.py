@@ -37,6 +37,7 @@ from sigmascope.diagnosis.rules.training import (
     STRONG_MOMENTUM,
     STRONG_WEIGHT_DECAY,
     STUCK_TRAINING,
+    UNUSUAL_SETTINGS,
 )
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
 from sigmascope.diagnosis.scripts.interventions import (
@@ -81,7 +82,6 @@ from sigmascope.diagnosis.scripts.rules import (
     ROUNDED_STEPS,
     SUMMED_LOSS,
     UNSUITED_WEIGHTS,
-    UNUSUAL_SETTINGS,
     found_in,
     last_batch_score,
 )

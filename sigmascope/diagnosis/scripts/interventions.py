@@ -4,7 +4,6 @@ Each cures one mistake of a loop if it is there, and changes nothing else: sched
 that they set, the script its own objects.
 """
 
-import inspect
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -27,31 +26,6 @@ POWERS = {"mse_loss": 2, "l1_loss": 1, "smooth_l1_loss": 1, "huber_loss": 1}  # 
 def held_by(optimizer: Optimizer) -> list[Tensor]:
     """Parameters of all groups of an optimizer, in their order."""
     return [p for group in optimizer.param_groups for p in group["params"]]
-
-
-CALM = 0.95  # momentum, up to which it is usual
-
-
-def unusual_settings(optimizer: Optimizer) -> dict[str, Any]:
-    """Numbers, but rate and weight decay, that are not as torch has them, and what is usual.
-
-    Args:
-        optimizer: Of torch; of others it is not known what is usual.
-    """
-    if not type(optimizer).__module__.startswith("torch.optim."):
-        return {}
-    found, group = dict[str, Any](), optimizer.param_groups[0]
-    for name, asked in inspect.signature(type(optimizer).__init__).parameters.items():
-        usual = asked.default
-        if name in ("lr", "weight_decay") or type(usual) not in (int, float, tuple):
-            continue
-        if name == "momentum" and 0 <= group[name] <= CALM:
-            continue
-        usual = 0.9 if name == "momentum" else usual
-        given = group.get(name, usual)
-        if (tuple(given) if isinstance(usual, tuple) else given) != usual:
-            found[name] = usual
-    return found
 
 
 @dataclass

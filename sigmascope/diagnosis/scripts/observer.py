@@ -45,6 +45,7 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 from torch.utils.data.distributed import DistributedSampler
 
 from sigmascope.core.guard import PACKAGE, Closing
+from sigmascope.diagnosis.programs.optimizers import unusual_settings
 from sigmascope.diagnosis.scripts.comparisons import (
     LARGEST,
     Comparisons,
@@ -54,7 +55,7 @@ from sigmascope.diagnosis.scripts.comparisons import (
     stored_in,
 )
 from sigmascope.diagnosis.scripts.functions import derivative_gap, forward_of
-from sigmascope.diagnosis.scripts.interventions import Intervention, held_by, unusual_settings
+from sigmascope.diagnosis.scripts.interventions import Intervention, held_by
 from sigmascope.diagnosis.scripts.non_finite import Origins
 from sigmascope.diagnosis.scripts.replay import (
     LOSSES,

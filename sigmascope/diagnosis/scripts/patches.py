@@ -16,11 +16,13 @@ from typing import Any
 from sigmascope.core.records import Finding
 from sigmascope.diagnosis.rules.dependences import RANDOM_EVALUATION
 from sigmascope.diagnosis.rules.training import (
+    MAXIMISED_LOSS,
     OTHER_OPTIMIZER,
     RATE_TOO_HIGH,
     RATE_TOO_LOW,
     STRONG_MOMENTUM,
     STRONG_WEIGHT_DECAY,
+    UNUSUAL_SETTINGS,
 )
 from sigmascope.diagnosis.scripts.interventions import SHARP
 from sigmascope.diagnosis.scripts.rules import (
@@ -30,7 +32,6 @@ from sigmascope.diagnosis.scripts.rules import (
     DWINDLING_RATE,
     EVALUATION_MODE,
     GRADIENTS_NOT_ZEROED,
-    MAXIMISED_LOSS,
     NARROW_SCORES,
     NO_BACKWARD,
     NO_STEP,
@@ -49,7 +50,6 @@ from sigmascope.diagnosis.scripts.rules import (
     TWICE,
     UNSHARED,
     UNSHARED_PROBABILITIES,
-    UNUSUAL_SETTINGS,
     ZEROED_BEFORE_STEP,
     ZEROED_BETWEEN_BATCHES,
 )

@@ -13,11 +13,15 @@ from types import MappingProxyType
 
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Finding, Kind, Reading, Rule, rule
-from sigmascope.diagnosis.rules.data import UNSCALED_INPUTS
 from sigmascope.diagnosis.rules.outputs import DOUBLE_SOFTMAX, OUT_OF_REACH
 from sigmascope.diagnosis.rules.sequences import COPIED_TARGETS
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
-from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, TRAINING
+from sigmascope.diagnosis.rules.training import (
+    MAXIMISED_LOSS,
+    RATE_TOO_HIGH,
+    RATE_TOO_LOW,
+    TRAINING,
+)
 from sigmascope.diagnosis.scripts.functions import ALIKE
 from sigmascope.diagnosis.scripts.interventions import (
     AllParameters,
@@ -484,13 +488,6 @@ UNSUITED_WEIGHTS = Kind(
     "unsuited-weights",
     "a script that does not come far does with weights that are drawn as their layers draw them",
     SOURCE,
-)
-UNUSUAL_SETTINGS = Kind(
-    "unusual-settings",
-    "the script comes farther with its optimizer's settings, but rate and weight decay, as torch "
-    "has them, and a momentum of 0.9 where it is above 0.95",
-    SOURCE,
-    brings=(*TRAINING, UNSCALED_INPUTS),
 )
 SUMMED_LOSS = Kind(
     "summed-loss",
@@ -1720,13 +1717,6 @@ def spread_by_hand(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
-MAXIMISED_LOSS = Kind(
-    "maximised-loss",
-    "steps make a loss larger that is to be small, for its sign is turned",
-    SOURCE,
-    proven=True,
-    even_if_it_learns=True,
-)
 ATTACHED_TARGET = Kind(
     "attached-target",
     "the targets of a loss follow its gradient: they are sums with an output of the same weights, "
@@ -2064,7 +2054,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
 KINDS: tuple[Kind, ...] = (
     *dict.fromkeys(k for r in RULES for k in r.kinds if k is not COPIED_TARGETS),
     # which interventions alone can tell
-    *(UNSUITED_WEIGHTS, UNUSUAL_SETTINGS, SUMMED_LOSS, HARMFUL_DECAY),
+    *(UNSUITED_WEIGHTS, SUMMED_LOSS, HARMFUL_DECAY),
     *(DRAWN_TWICE, FORGOTTEN_STATE, REVERSED_EDGES, LAST_BATCH_SCORE),
 )
 CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(

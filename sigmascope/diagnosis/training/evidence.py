@@ -9,8 +9,8 @@ from torch import nn
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import Budget, OverBudget, Refusal, time_words
 from sigmascope.core.quantities import View
-from sigmascope.core.records import Estimate, Item, Reading, Skipped
-from sigmascope.diagnosis.programs.optimizers import Recipe
+from sigmascope.core.records import Estimate, Fact, Item, Reading, Skipped
+from sigmascope.diagnosis.programs.optimizers import Recipe, unusual_settings
 from sigmascope.diagnosis.rules.training import PLANNED
 from sigmascope.diagnosis.trainability.forecasts import forecast
 from sigmascope.diagnosis.training.runs import (
@@ -103,6 +103,10 @@ def training_items(
 
 def _readings(trials: Trials, data: TrainingSamples, planned: int | None) -> Iterator[Item]:
     mine, scale = trials.mine, trials.scale
+    if any(g.get("maximize") for g in mine.optimizer.param_groups):
+        yield Fact(SITE, q.MAXIMISES, VIEW)
+    for name, usual in unusual_settings(mine.optimizer).items():
+        yield Fact(SITE, q.UNUSUAL_SETTINGS, VIEW, f"{name} {usual}")
     held = {id(p) for g in mine.optimizer.param_groups for p in g["params"]}
     handed_over = [id(p) in held for p in mine.model.parameters() if p.requires_grad]
     if left_out := handed_over.count(False):

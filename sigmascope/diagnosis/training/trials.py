@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.core.guard import Budget, OverBudget, random_states, time_words
-from sigmascope.diagnosis.programs.optimizers import DEFAULT_RATES, Recipe
+from sigmascope.diagnosis.programs.optimizers import DEFAULT_RATES, Recipe, unusual_settings
 from sigmascope.diagnosis.programs.outputs import Joint, holding, joint_in
 from sigmascope.diagnosis.remedies.long_memory import LongMemory
 from sigmascope.diagnosis.rules.training import (
@@ -30,6 +30,7 @@ from sigmascope.diagnosis.rules.training import (
     STUCK,
     UNCLIPPED,
     UNFROZEN,
+    USUAL,
     USUAL_HIGHER,
     USUAL_LOWER,
     read_beside,
@@ -54,7 +55,7 @@ BESIDE = 10  # steps at least of every other setting
 WORK = 4e9  # multiplications, forward, that a run of a small model may take
 SHARE = 0.4  # of these steps for every other setting
 BEYOND = 300.0  # times the user's rate, or less than its inverse: out of reach of the rates above
-DECAY, MOMENTUM = 0.02, 0.95  # above which weight decay and momentum are tried without, and at 0.9
+DECAY = 0.02  # above which it is tried without
 CLIP = 0.01  # norm of the gradient below which it is tried without clipping
 LATER = 128  # steps up to which a run that learns nothing goes on, until it does
 LOOK = 8  # steps after which it is asked whether it does
@@ -476,11 +477,13 @@ def _elsewhere(
     model: nn.Module, data: TrainingSamples, recipe: Recipe, clip: float | None
 ) -> Iterator[tuple[str, Recipe, int]]:
     """Another family of optimizers at its usual rate, and smaller batches where there are few."""
-    group = recipe.make(duplicate(model)).param_groups[0]
+    made = recipe.make(duplicate(model))
+    group, unusual = made.param_groups[0], unusual_settings(made)
     if group.get("weight_decay", 0.0) > DECAY:
         yield DECAYLESS, recipe.having(weight_decay=0.0), data.size
-    if group.get("momentum", 0.0) > MOMENTUM:
-        yield CALMER, recipe.having(momentum=0.9), data.size
+    if unusual:
+        form = CALMER if [*unusual] == ["momentum"] else USUAL
+        yield form, recipe.having(**unusual), data.size
     if clip is not None and clip < CLIP:
         yield UNCLIPPED, recipe, data.size
     yield OTHER, other_family(recipe), data.size

@@ -1,5 +1,7 @@
 """Changes of a program, each with the lines that write the same."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -70,6 +72,20 @@ def test_epochs_batches_optimizers_outputs_and_clipping():
     assert other.patch == ("optimizer = torch.optim.Adam(model.parameters(), lr=0.001)",)
     wide = changed("spread-targets", "outputs-as-targets", program(network(outputs=5)))
     assert wide.program.model(X).shape == IDS.shape
+
+
+def test_settings_of_an_optimizer_are_made_usual():
+    made = lambda ps: torch.optim.Adam(ps, 0.02, eps=1.0, betas=(0.5, 0.9), maximize=True)
+    whole = replace(program(network()), optimizer=made, lr=None)
+    usual = changed("unusual-settings", "usual-settings", whole)
+    assert {*usual.patch} == {"eps=1e-08", "betas=(0.9, 0.999)"}
+    down = changed("maximised-loss", "minimise", whole)
+    assert down.patch == ("maximize=False",)
+    group = lambda change: change.program.recipe().make(change.program.model).param_groups[0]
+    assert (group(usual)["eps"], group(usual)["betas"], group(usual)["lr"]) == (
+        1e-8, (0.9, 0.999), 0.02,
+    )  # fmt: skip
+    assert (group(down)["maximize"], group(down)["eps"]) == (False, 1.0)
 
 
 def test_one_output_for_each_class():

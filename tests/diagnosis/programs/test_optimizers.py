@@ -6,7 +6,7 @@ from torch import nn
 
 from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.programs import recipe_of
-from sigmascope.diagnosis.programs.optimizers import unfollowed
+from sigmascope.diagnosis.programs.optimizers import unfollowed, unusual_settings
 
 
 def network():
@@ -131,3 +131,30 @@ def test_weights_outside_of_the_model_are_told():
     assert not [*unfollowed(torch.optim.Adam(model.parameters()), model)]
     assert not [*unfollowed(torch.optim.Adam(loss.parameters()), model)]  # another finding's
     assert not [*unfollowed("adam", model)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "usual"),
+    [
+        ("SGD", {}, {}),
+        ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 1.0}, {}),
+        ("SGD", {"momentum": 0.99, "dampening": 1.0}, {"momentum": 0.9, "dampening": 0}),
+        ("Adam", {"betas": [0.9, 0.999], "amsgrad": True, "lr": 3.0}, {}),
+        ("AdamW", {"betas": (0.9, 0.9)}, {"betas": (0.9, 0.999)}),
+        ("RMSprop", {"eps": 1.0, "alpha": 0.0}, {"eps": 1e-8, "alpha": 0.99}),
+        ("Adagrad", {"lr_decay": 1.0}, {"lr_decay": 0}),
+    ],
+)
+def test_settings_that_are_not_usual_are_known(kind, given, usual):
+    optimizer = getattr(torch.optim, kind)([nn.Parameter(torch.ones(2))], **{"lr": 0.1, **given})
+    assert unusual_settings(optimizer) == usual
+    optimizer.param_groups[0].update(usual)
+    assert unusual_settings(optimizer) == {}
+
+
+def test_of_optimizers_of_others_nothing_is_known_to_be_usual():
+    class Own(torch.optim.SGD):
+        def __init__(self, params, momentum=0.5):
+            super().__init__(params, momentum=momentum)
+
+    assert unusual_settings(Own([nn.Parameter(torch.ones(2))], momentum=0.99)) == {}

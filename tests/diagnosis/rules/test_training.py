@@ -5,11 +5,13 @@ import math
 import pytest
 
 from sigmascope.core.records import Estimate
+from sigmascope.diagnosis.rules.outputs import reversed_loss
 from sigmascope.diagnosis.rules.representations import unrelated_targets
 from sigmascope.diagnosis.rules.training import (
     few_steps,
     large_batch,
     left_words,
+    maximised_loss,
     other_optimizer,
     rate_too_high,
     rate_too_low,
@@ -18,8 +20,9 @@ from sigmascope.diagnosis.rules.training import (
     stuck,
     told_apart,
     trains,
+    unusual_options,
 )
-from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said
+from tests.diagnosis.readings import ABOVE, BELOW, fact, profile, reading, said
 
 PLANNED, OTHER, BATCH = "as planned", "other optimizer", "smaller batch"
 
@@ -204,6 +207,36 @@ def test_options_that_are_too_strong(form, name):
     assert said(strong_options, *runs(0.3, (form, 0.1, 0.3))) == {name: "note"}
     assert said(strong_options, *runs(0.09, (form, 0.01, 0.09))) == {}
     assert said(strong_options, *runs(0.9, (form, 0.7, 0.9))) == {}
+
+
+def test_settings_that_are_not_usual():
+    eps = fact("unusual settings", "eps 1e-08", "(training)")
+    theirs = lambda left, *more: said(
+        unusual_options, *runs(0.9, ("usual settings", left, 0.9), *more), eps
+    )
+    assert theirs(0.3) == {"unusual-settings": "warning"}
+    assert theirs(0.8) == {}
+    assert theirs(0.3, ("rate x 10", 0.21 * ABOVE, 0.9)) == {"unusual-settings": "warning"}
+    assert theirs(0.3, ("rate x 10", 0.21 * BELOW, 0.9)) == {}  # they make up for it
+    assert said(unusual_options, *runs(0.3, ("usual settings", 0.1, 0.3)), eps) == {
+        "unusual-settings": "note"
+    }
+    (found,) = unusual_options(profile(*runs(0.9, ("usual settings", 0.3, 0.9)), eps))
+    assert "eps 1e-08" in found.says
+
+
+def test_a_loss_that_is_maximised_is_an_error_where_it_is_to_be_small():
+    climbs = fact("maximises", site="(training)")
+    taken = fact("taken by the loss", "any numbers")
+    assert said(maximised_loss, *runs(1.0), climbs, taken) == {"maximised-loss": "error"}
+    assert said(maximised_loss, *runs(BELOW), climbs, taken) == {}  # it learns all the same
+    assert said(maximised_loss, *runs(1.0), taken) == {}
+    assert said(maximised_loss, *runs(1.0), climbs) == {}  # of what compares nothing with targets
+    assert said(maximised_loss, *runs(1.0), climbs, taken, fact("unbounded loss")) == {}
+    turned = [reading("loss of right answers", 1.0), reading("loss of wrong answers", 0.0)]
+    assert said(maximised_loss, *runs(1.0), climbs, taken, *turned) == {}
+    assert said(reversed_loss, taken, *turned) == {"reversed-loss": "error"}
+    assert said(reversed_loss, taken, *turned, climbs) == {}
 
 
 def test_nothing_helps():
