@@ -177,6 +177,7 @@ class _Editor:
     def apply(self, line: str) -> None:
         """One line of a cure."""
         rate = re.match(r"lr=(\S+)", line)
+        option = re.match(r"(\w+)=(.+)", line)
         plain = re.match(r"(epochs|batch_size) = (\S+)", line)
         other = re.match(r"(optimizer|loss|targets) = (.+)", line)
         if rate and "lr" in self._fields:
@@ -194,6 +195,14 @@ class _Editor:
                 self._set("lr", rate[1])
             else:
                 raise NoPlace("lr")
+        elif option:  # another setting of the optimizer, which is given by its name
+            given = self._fields.get(option[1])
+            by = None if given is not None else self._assigned(self._fields.get("optimizer"))
+            if isinstance(by, ast.Call):
+                given = next((k.value for k in by.keywords if k.arg == option[1]), None)
+            if given is None:
+                raise NoPlace(option[1])
+            self._replace(given, option[2])
         elif plain:
             self._set(plain[1], plain[2])
         elif other and other[1] == "targets":

@@ -19,6 +19,8 @@ from sigmascope.diagnosis.programs.opened import Opened, opened
 from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program
 from sigmascope.diagnosis.remedies.base import Inapplicable
+from sigmascope.diagnosis.rules.dependences import MIXED_SAMPLES
+from sigmascope.diagnosis.rules.outputs import OMITTED_CLASS
 from sigmascope.diagnosis.training.runs import (
     TrainingRun,
     TrainingSamples,
@@ -32,7 +34,7 @@ from sigmascope.models.state import as_found, still
 
 MOST = 8  # cures that are tried
 LIKE = 0.03  # of a score, within which the cure of the deeper cause goes first
-ASIDE = ("mixed-samples", "omitted-class")  # which a score in batches says nothing of
+ASIDE = (MIXED_SAMPLES.name, OMITTED_CLASS.name)  # which a score in batches says nothing of
 WORSE = 0.05  # of a program's first loss, by which a cure may end above it
 LEAST = 0.01  # by which a score must rise
 ENOUGH = 0.9  # a score that needs no second cure

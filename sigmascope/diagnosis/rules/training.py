@@ -401,12 +401,13 @@ def unusual_options(profile: Profile) -> Iterator[Finding]:
     left = runs.left(USUAL)
     if runs.better(USUAL) and runs.left() >= GOOD / 5 and left <= least / CLEARLY:
         facts = tuple(f for f in profile.facts if f.quantity == q.UNUSUAL_SETTINGS)
-        settings = " and ".join(f.word for f in facts)
+        settings = "; ".join(f.word for f in facts)
         yield UNUSUAL_SETTINGS.finding(
             "(training)",
             "warning" if runs.left() >= GOOD else "note",
             (*facts, *runs.evidence(USUAL)),
-            f"{runs.says()}; with {settings}, and nothing else changed, {left:.0%}.",
+            f"{runs.says()}; with settings as they are usual ({settings}), and nothing else "
+            f"changed, {left:.0%}.",
             ("Leave them as torch has them, or look for others nearby.",),
         )
 

@@ -106,7 +106,8 @@ def _readings(trials: Trials, data: TrainingSamples, planned: int | None) -> Ite
     if any(g.get("maximize") for g in mine.optimizer.param_groups):
         yield Fact(SITE, q.MAXIMISES, VIEW)
     for name, usual in unusual_settings(mine.optimizer).items():
-        yield Fact(SITE, q.UNUSUAL_SETTINGS, VIEW, f"{name} {usual}")
+        given = mine.optimizer.param_groups[0][name]
+        yield Fact(SITE, q.UNUSUAL_SETTINGS, VIEW, f"{name} {given}, usually {usual}")
     held = {id(p) for g in mine.optimizer.param_groups for p in g["params"]}
     handed_over = [id(p) in held for p in mine.model.parameters() if p.requires_grad]
     if left_out := handed_over.count(False):

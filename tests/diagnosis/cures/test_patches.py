@@ -301,3 +301,21 @@ def test_another_program_does_not_agree(other):
     program = run(HEAD + WAYS["mapping"])
     assert agrees(run(HEAD + WAYS["nothing named"]), cure_of((), program), samples=16)
     assert not agrees(other(program), cure_of((), program), samples=16)
+
+
+@pytest.mark.parametrize(
+    ("made", "line", "becomes"),
+    [
+        ('"optimizer": "sgd", "momentum": 0.99', "momentum=0.9", '"momentum": 0.9}'),
+        ('"optimizer": Adam(p, 0.1, betas=(0.1, 0.2), eps=1.0)', "betas=(0.9, 0.999)",
+         "Adam(p, 0.1, betas=(0.9, 0.999), eps=1.0)"),
+        ('"optimizer": Adam(p, 0.1)', "eps=1e-08", None),
+        ('"optimizer": made', "eps=1e-08", None),
+        ('"loss": "mse"', "eps=1e-08", None),
+    ],
+)  # fmt: skip
+def test_a_setting_is_changed_where_it_is_given(made, line, becomes):
+    source = f'def program():\n    return {{"model": net, {made}}}\n'
+    changed = patched((line,), source, "program")
+    assert (changed is None) == (becomes is None)
+    assert becomes is None or becomes in (changed or "")

@@ -210,7 +210,7 @@ def test_options_that_are_too_strong(form, name):
 
 
 def test_settings_that_are_not_usual():
-    eps = fact("unusual settings", "eps 1e-08", "(training)")
+    eps = fact("unusual settings", "eps 1.0, usually 1e-08", "(training)")
     theirs = lambda left, *more: said(
         unusual_options, *runs(0.9, ("usual settings", left, 0.9), *more), eps
     )
@@ -222,7 +222,7 @@ def test_settings_that_are_not_usual():
         "unusual-settings": "note"
     }
     (found,) = unusual_options(profile(*runs(0.9, ("usual settings", 0.3, 0.9)), eps))
-    assert "eps 1e-08" in found.says
+    assert "usually 1e-08" in found.says
 
 
 def test_a_loss_that_is_maximised_is_an_error_where_it_is_to_be_small():
