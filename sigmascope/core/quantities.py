@@ -449,6 +449,14 @@ GRADIENT_OF_A_ZERO_WEIGHT: Final = Quantity(
     unit="loss / weight",
     scale="log",
 )
+FORGOTTEN_SCALE: Final = Quantity(
+    "forgotten scale",
+    ("setup",),
+    "outputs stay within 1 % of their spread where inputs are divided by their size; asked where "
+    "that is far from one",
+    words="`yes`",
+    healthy="not read",
+)
 INPUT_SIZE: Final = Quantity(
     "input size",
     ("setup",),

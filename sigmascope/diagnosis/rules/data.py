@@ -33,10 +33,10 @@ from sigmascope.diagnosis.rules.trends import (
     share_words,
 )
 from sigmascope.diagnosis.rules.weights import EQUAL_UNITS
+from sigmascope.survey.views.task import LARGE_INPUT, SMALL_INPUT
 
 ALONE, BY_CHANCE = 0.5, 0.05  # share of batches of one class, and where samples are mixed
 CONTRADICTED = 0.5  # of the variance of targets, which the inputs cannot tell
-LARGE_INPUT, SMALL_INPUT = 30.0, 0.01  # root mean square, beyond which inputs are tried scaled
 OFFSET = 0.05  # spread over root mean square, below which they are tried without their mean
 LARGE_TARGET, SMALL_TARGET = 100.0, 0.01  # root mean square
 
@@ -110,8 +110,9 @@ OF_SCALE = (  # what follows from inputs whose size or offset is wrong
 )  # fmt: skip
 UNSCALED_INPUTS = Kind(
     "unscaled-inputs",
-    "the root mean square of the inputs is above 30, or below 0.01 and not zero (an error where "
-    "training breaks, and does not with inputs of unit size and nothing else changed)",
+    "the root mean square of the inputs is above 30, or below 0.01 and not zero, and outputs "
+    "change with it (an error where training breaks, and does not with inputs of unit size and "
+    "nothing else changed)",
     "LeCun et al. 1998, Sec. 4.3",
     proven=True,
     brings=(*OF_SCALE, DENORMAL_VALUES),
@@ -123,7 +124,7 @@ def unscaled_inputs(profile: Profile) -> Iterator[Finding]:
     """Inputs whose size is far from one, an error where training breaks on them alone."""
     runs = RunsTold.of(profile)
     offset = {f.site for f in offset_inputs(profile) if f.severity != "note"}
-    told = set[str]()
+    told = {f.site for f in profile.facts if f.quantity == q.FORGOTTEN_SCALE}
     for r in profile.series(q.INPUT_SIZE):
         if r.site in offset or (name := r.site.partition("#")[0]) in told:
             continue  # of a layer that is called once more it was said

@@ -21,7 +21,15 @@ from typing import Any
 
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import Progress, Refusal, require_file
-from sigmascope.core.records import Estimate, Finding, Kind, Reading, Severity, Shown
+from sigmascope.core.records import (
+    Estimate,
+    Finding,
+    Kind,
+    Reading,
+    Severity,
+    Shown,
+    kinds_of,
+)
 from sigmascope.diagnosis.engine import borne
 from sigmascope.diagnosis.rules.catalogue import KINDS as OF_NETWORK, NO_PROGRESS
 from sigmascope.diagnosis.rules.data import OFFSET_INPUTS, UNSCALED_INPUTS, UNSCALED_TARGETS
@@ -80,6 +88,7 @@ from sigmascope.diagnosis.scripts.rules import (
     NON_FINITE_LOSS,
     REVERSED_EDGES,
     ROUNDED_STEPS,
+    RULES,
     SUMMED_LOSS,
     UNSUITED_WEIGHTS,
     found_in,
@@ -690,7 +699,8 @@ def _judged(
     found: Sequence[Finding], attempts: Mapping[str, Sequence[Attempt]], run: ScriptRun
 ) -> Iterator[Finding]:
     """Findings by what proves them; of two alike the one that was proved first."""
-    own, of_network = ({kind.name: kind for kind in kinds} for kinds in (KINDS, OF_NETWORK))
+    every = ((*kinds_of(RULES), *KINDS), OF_NETWORK)
+    own, of_network = ({kind.name: kind for kind in kinds} for kinds in every)
     far = learned(run, HALF)  # in all of the run
     if far:  # what its network has, it overcomes
         found = [f if f.name in own else borne(f, of_network.get(f.name)) for f in found]

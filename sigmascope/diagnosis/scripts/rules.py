@@ -2052,7 +2052,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     overwritten_weights,
 )
 KINDS: tuple[Kind, ...] = (
-    *dict.fromkeys(k for r in RULES for k in r.kinds if k is not COPIED_TARGETS),
+    *dict.fromkeys(k for r in RULES for k in r.kinds if k not in (COPIED_TARGETS, MAXIMISED_LOSS)),
     # which interventions alone can tell
     *(UNSUITED_WEIGHTS, SUMMED_LOSS, HARMFUL_DECAY),
     *(DRAWN_TWICE, FORGOTTEN_STATE, REVERSED_EDGES, LAST_BATCH_SCORE),

@@ -21,11 +21,12 @@ from sigmascope.core.guard import Budget, random_states
 from sigmascope.core.records import Estimate
 from sigmascope.diagnosis.programs.optimizers import Recipe
 from sigmascope.diagnosis.programs.outputs import NotAtHand, joint_in
-from sigmascope.diagnosis.rules.data import LARGE_INPUT, OFFSET, SMALL_INPUT
+from sigmascope.diagnosis.rules.data import OFFSET
 from sigmascope.models.layers import called, in_words, layers, recording
 from sigmascope.models.samples import Batch, Loss, as_tensor, chosen, run, sample_count
 from sigmascope.models.state import duplicate, still
 from sigmascope.survey.task import labels_of
+from sigmascope.survey.views.task import LARGE_INPUT, SMALL_INPUT
 
 WINDOW = 5  # steps over which a loss is smoothed, at least
 

@@ -12,7 +12,7 @@ from sigmascope.core.quantities import View
 from sigmascope.core.records import Estimate, Fact, Item, Reading, Skipped
 from sigmascope.linalg import dense
 from sigmascope.models import OUTPUT, Subject
-from sigmascope.models.samples import tensors
+from sigmascope.models.samples import as_tensor, mapped, run, tensors
 from sigmascope.models.state import still
 from sigmascope.models.structure.inputs import rows_of, varying_inputs
 from sigmascope.survey.task import UNBOUNDED, TaskFit, fit_of, is_endless
@@ -28,6 +28,8 @@ SAME = 1e-9  # relative: less is no difference between orders of the targets
 KINDS = 64  # of one id a sample, that are told apart
 CHANNELS = 8  # of what may be an image
 ENDLESS = "faster than outputs grow"
+LARGE_INPUT, SMALL_INPUT = 30.0, 0.01  # root mean square, beyond which inputs are tried scaled
+FORGOTTEN = 0.01  # of the spread of outputs, by which inputs of unit size change them at most
 UNPAIRED = "the same slope for every sample"  # of a loss that compares no sample with its target
 
 
@@ -49,6 +51,12 @@ def task_items(subject: Subject) -> Iterator[Item]:
         if own is not None and dense.is_finite(own):
             size = own.double().square().mean().sqrt().item()
             yield Reading(site, q.INPUT_SIZE, Estimate.rounded(size, ulps=64), VIEW)
+            if (
+                not SMALL_INPUT <= size <= LARGE_INPUT
+                and size > 0
+                and _forgets_scale(subject, size)
+            ):
+                yield Fact(site, q.FORGOTTEN_SCALE, VIEW)
             spread = own.double().std(0, correction=0).square().mean().sqrt().item()
             yield Reading(site, q.INPUT_SPREAD, Estimate.rounded(spread, ulps=2**20), VIEW)
     loss, targets = subject.loss, subject.targets
@@ -315,6 +323,24 @@ def permuted(
             for _ in range(start, min(start + at_once, count))
         ]
         yield Y[torch.stack(orders)]
+
+
+def _forgets_scale(subject: Subject, size: float) -> bool:
+    """Whether outputs are the same where every number of the batch is over its size.
+
+    So it is before batch normalisation of a layer without a bias: gradients of its weights are the
+    same, too.
+    """
+    try:
+        scaled = mapped(subject.batch, lambda t: t / size if t.is_floating_point() else t)
+        with still(subject.model), torch.no_grad():
+            again = as_tensor(run(subject.model, scaled))[0].double()
+    except Exception:  # noqa: BLE001 (a model may refuse such numbers: it is not known)
+        return False
+    own = subject.output.double()
+    if again.shape != own.shape or own.is_complex():
+        return False
+    return bool((again - own).square().mean() <= (FORGOTTEN * own.std()) ** 2)
 
 
 def _asked(fit: TaskFit, *, one: bool, alone: bool) -> Iterator[Item]:

@@ -9,19 +9,16 @@ from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Reading
 from sigmascope.diagnosis.rules.dependences import RANDOM_EVALUATION
 from sigmascope.diagnosis.rules.training import (
+    MAXIMISED_LOSS,
     OTHER_OPTIMIZER,
     RATE_TOO_HIGH,
     RATE_TOO_LOW,
     STRONG_MOMENTUM,
     STRONG_WEIGHT_DECAY,
+    UNUSUAL_SETTINGS,
 )
 from sigmascope.diagnosis.scripts.patches import changes_of, diff_of, first_change
-from sigmascope.diagnosis.scripts.rules import (
-    MAXIMISED_LOSS,
-    SORTED_CLASSES,
-    UNUSUAL_SETTINGS,
-    found_in,
-)
+from sigmascope.diagnosis.scripts.rules import SORTED_CLASSES, found_in
 from sigmascope.diagnosis.scripts.running import Job, Script, run_here
 from tests.diagnosis.scripts.loops import (
     AGAIN,

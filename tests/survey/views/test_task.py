@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import sources, survey
+from sigmascope.diagnosis import judge
 from sigmascope.models import Subject
 from sigmascope.survey.task import constant_loss
 from sigmascope.survey.views.task import (
@@ -348,3 +349,26 @@ def test_a_class_beside_a_picture_is_one_column_for_each_kind(kinds, columns):
         assert torch.equal(other.argmax(1), of)
     rows = compared_inputs(Subject(model, (x, torch.stack([of] * 2, 1))))
     assert (rows == []) is (kinds > 2)  # but of a mask
+
+
+@pytest.mark.parametrize("size", [31.0, 1e3, 9e-3, 1.0])
+@pytest.mark.parametrize(
+    ("layers", "forgets"),
+    [
+        (lambda: (nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4, eps=1e-9)), True),
+        (lambda: (nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, eps=1e-9)), True),  # it takes biases away
+        (lambda: (nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4, eps=1e-9)), False),
+        (lambda: (nn.Conv2d(1, 4, 3, bias=False), nn.ReLU()), False),
+        (lambda: (nn.Conv2d(1, 4, 3, bias=False), nn.BatchNorm2d(4).eval()), False),
+    ],
+)
+def test_inputs_whose_scale_is_forgotten_are_told(layers, forgets, size):
+    torch.manual_seed(0)
+    net = nn.Sequential(*layers(), nn.Flatten(), nn.Linear(4 * 36, 3))
+    x, y = size * torch.randn(32, 1, 8, 8), torch.arange(32).remainder(3)
+    x /= x.square().mean().sqrt() / size
+    found = survey.profile(net, x, targets=y, loss=F.cross_entropy, views=("setup",))
+    asked = size != 1.0  # of inputs of unit size nothing is asked
+    assert bool(found.fact("forgotten scale")) == (forgets and asked)
+    told = "unscaled-inputs" in {f.name for f in judge(found)}
+    assert told == (asked and not forgets)
