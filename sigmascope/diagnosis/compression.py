@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal, door, require_dense
 from sigmascope.core.records import Estimate, Shown, Skipped
-from sigmascope.diagnosis.remedies.base import no_fast_path
+from sigmascope.diagnosis.remedies.base import no_fast_path, put_in_python
 from sigmascope.models import Subject
 from sigmascope.models.layers import Call, called, is_reparametrised, module_name
 from sigmascope.models.samples import Batch, as_tensor, chosen, sample_count
@@ -345,20 +345,10 @@ class Compression(Shown):
         """Lines of code that make a model of the same class ready for the new weights."""
         pair = lambda name: (f"nn.{part!r}" for part in self.model.get_submodule(name).children())
         names = [module_name(t.site) for t in self.layers]
-        lines = [_assigned(name, f"nn.Sequential({', '.join(pair(name))})") for name in names]
+        lines = [put_in_python(name, f"nn.Sequential({', '.join(pair(name))})") for name in names]
         for name, attribute, value in no_fast_path(self.model):
-            lines.append(_assigned(f"{name}.{attribute}".removeprefix("."), repr(value)))
+            lines.append(put_in_python(f"{name}.{attribute}".removeprefix("."), repr(value)))
         return "\n".join(lines)
-
-
-def _assigned(place: str, value: str) -> str:
-    """A line of Python that puts something in a place of a model."""
-    parts = place.split(".")
-    if all(part.isdigit() or part.isidentifier() for part in parts):
-        words = "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
-        return f"model{words} = {value}"
-    parent, _, last = place.rpartition(".")  # a name that is none of Python's
-    return f"setattr(model.get_submodule({parent!r}), {last!r}, {value})"
 
 
 @door

@@ -20,7 +20,7 @@ from sigmascope.diagnosis.programs.losses import loss_of
 from sigmascope.diagnosis.programs.opened import Opened
 from sigmascope.diagnosis.programs.optimizers import Recipe, unusual_settings
 from sigmascope.diagnosis.programs.program import Program
-from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls
+from sigmascope.diagnosis.remedies.base import Inapplicable, Remedy, calls, in_python, put_in_python
 from sigmascope.diagnosis.remedies.catalogue import in_code, informed, remedies_for
 from sigmascope.diagnosis.remedies.closings import (
     EndIn,
@@ -127,17 +127,11 @@ def _lines(remedy: Remedy, program: Program, known: Opened) -> Iterator[str]:
     fresh = "nn.Softmax(-1)" if closing is nn.Softmax else fresh
     site = closing_site(program.model, prepared(program.model, known.batch))
     if site:
-        yield f"model{_attribute(site)} = {fresh}"
+        yield put_in_python(site, fresh)
     elif isinstance(program.model, nn.Sequential):
         yield f"model.append({fresh})"
     else:
         yield f"# at the end of `forward`: return {fresh}(output)"
-
-
-def _attribute(site: str) -> str:
-    """A name as Python reaches it from a model: `layers.3.act` is `.layers[3].act`."""
-    parts = site.split(".")
-    return "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in parts)
 
 
 def _with(program: Program, **changed: Any) -> Program:
@@ -315,8 +309,9 @@ def _registered(program: Program, known: Opened) -> ProgramChange:
                 if inside is not None and {id(p) for p in inside.parameters()} - own:
                     delattr(module, key)
                     setattr(module, key, inside)
-                    place = f"model{_attribute(name) if name else ''}.{key}"
-                    lines[f"{place} = nn.{holder.__name__}({place})"] = None
+                    place = f"{name}.{key}".removeprefix(".")
+                    made = f"nn.{holder.__name__}({in_python(name)}.{key})"
+                    lines[put_in_python(place, made)] = None
     if not lines:
         raise Inapplicable("the tensors lie in no list or mapping of modules or parameters")
     changed = _with(program, model=model)
@@ -359,8 +354,7 @@ def _activated(program: Program, known: Opened) -> ProgramChange:
             parent, _, key = name.rpartition(".")
             layer = model.get_submodule(name)
             setattr(model.get_submodule(parent), key, nn.Sequential(layer, nn.ReLU()))
-            place = f"model{_attribute(name)}"
-            lines.append(f"{place} = nn.Sequential({place}, nn.ReLU())")
+            lines.append(put_in_python(name, f"nn.Sequential({in_python(name)}, nn.ReLU())"))
     if not lines:
         raise Inapplicable("no layer reads what another wrote as it is")
     return ProgramChange(tuple(lines), _with(program, model=model))
@@ -389,7 +383,7 @@ def _over_classes(program: Program, known: Opened) -> ProgramChange:
     for name, module in model.named_modules():
         if isinstance(module, nn.Softmax | nn.LogSoftmax) and module.dim == 0:
             module.dim = last
-            lines.append(f"model{_attribute(name) if name else ''}.dim = {last}")
+            lines.append(f"{in_python(name)}.dim = {last}")
     if not lines:
         closing = tail(program.model, prepared(program.model, known.batch)).closing
         kind = {"softmax": nn.Softmax, "log_softmax": nn.LogSoftmax}.get(closing)
@@ -454,7 +448,7 @@ def _less_dropout(program: Program, _: Opened) -> ProgramChange:
         share = getattr(module, "p", None)
         if "Dropout" in type(module).__name__ and isinstance(share, float) and share > EVEN:
             kept = module.__dict__["p"] = round(1 - share, 6)
-            lines.append(f"model{_attribute(name) if name else ''}.p = {kept:g}")
+            lines.append(f"{in_python(name)}.p = {kept:g}")
     if not lines:
         raise Inapplicable("no dropout of the model drops more than half")
     return ProgramChange(tuple(lines), _with(program, model=model))
@@ -491,7 +485,7 @@ def _widen(model: nn.Module, known: Opened, outputs: int) -> tuple[str, ...]:
     with random_states(0):  # of the copy's new layer
         fresh = nn.Linear(layer.in_features, outputs, bias=layer.bias is not None)
     setattr(model.get_submodule(parent), key, fresh.to(layer.weight))
-    return (f"model{_attribute(name)} = nn.Linear({layer.in_features}, {outputs})",)
+    return (put_in_python(name, f"nn.Linear({layer.in_features}, {outputs})"),)
 
 
 def require_recipe(program: Program) -> Recipe:

@@ -222,8 +222,12 @@ class _Editor:
             # a rate goes with the name of an optimizer, and none with one that is made
             if field == "optimizer" and "lr" in self._fields:
                 self._replace(self._fields["lr"], "None")
-        elif re.match(r"model[\[.]", line) and "batch" not in line:
-            self._behind.append(re.sub(r"^model\b", self._model(), line))
+        elif re.match(r"(setattr\()?model[\[.,]", line) and "batch" not in line:
+            named = (n for n in ast.walk(ast.parse(line)) if isinstance(n, ast.Name))
+            raw, name = line.encode(), self._model().encode()
+            for at in sorted((n.col_offset for n in named if n.id == "model"), reverse=True):
+                raw = raw[:at] + name + raw[at + len("model") :]
+            self._behind.append(raw.decode())
         elif not line.startswith("#") or line.startswith(BY_HAND):
             raise NoPlace(line)
 

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
+from keyword import iskeyword
 from typing import Any, ClassVar, final
 
 import torch
@@ -75,6 +76,33 @@ MOST = 8  # batches that are taken of a loader
 
 # ------------------------------------------------------------------------------
 # What a remedy is, and what remedies share.
+
+
+def in_python(place: str) -> str:
+    """A place of a model as Python reaches it: `layers.3.act` is `model.layers[3].act`.
+
+    Args:
+        place: The name of a module, and of an attribute of it, if that is what is meant; empty for
+            the model itself. Names that are no words of Python are given to `get_submodule`.
+    """
+    parts = place.split(".") if place else []
+    if all(part.isdigit() or (part.isidentifier() and not iskeyword(part)) for part in parts):
+        return "model" + "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in parts)
+    return f"model.get_submodule({place!r})"
+
+
+def put_in_python(place: str, value: str) -> str:
+    """A line of Python that puts something in a place of a model.
+
+    Args:
+        place: As `in_python` has it.
+        value: An expression.
+    """
+    words = in_python(place)
+    if words.startswith("model.get_submodule("):
+        parent, _, last = place.rpartition(".")
+        return f"setattr({in_python(parent)}, {last!r}, {value})"
+    return f"{words} = {value}"
 
 
 class Inapplicable(Refusal):

@@ -319,3 +319,17 @@ def test_a_setting_is_changed_where_it_is_given(made, line, becomes):
     changed = patched((line,), source, "program")
     assert (changed is None) == (becomes is None)
     assert becomes is None or becomes in (changed or "")
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("model.a = nn.Sequential(model.a, nn.ReLU())", "net.a = nn.Sequential(net.a, nn.ReLU())"),
+        ("model[0].p = 0.1", "net[0].p = 0.1"),
+        ("setattr(model, 'my-model.a', nn.ReLU())", "setattr(net, 'my-model.a', nn.ReLU())"),
+        ("setattr(model.b, 'model.a', 1)", "setattr(net.b, 'model.a', 1)"),
+    ],
+)
+def test_a_model_of_another_name_is_changed_by_that(line, becomes):
+    source = 'def program():\n    net = made()\n    return {"model": net, "loss": "mse"}\n'
+    assert f"    net = made()\n    {becomes}\n" in (patched((line,), source, "program") or "")

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+from hypothesis import given, strategies as st
 from torch import nn
 
 from sigmascope.diagnosis.remedies import (
@@ -17,7 +18,7 @@ from sigmascope.diagnosis.remedies import (
     base,
     remedy,
 )
-from sigmascope.diagnosis.remedies.base import Around
+from sigmascope.diagnosis.remedies.base import Around, in_python, put_in_python
 from tests.diagnosis.remedies.networks import network
 
 
@@ -166,3 +167,33 @@ def test_batches_are_taken_without_their_targets_and_no_more_than_eight(given, b
     for mine, true in zip(found, batches, strict=True):
         assert type(mine) is type(true)
         assert mine is true or mine == true or len(mine) == len(true)
+
+
+@pytest.mark.parametrize(
+    ("place", "reached", "put"),
+    [
+        ("", "model", None),
+        ("head", "model.head", "model.head = 1"),
+        ("layers.3.act", "model.layers[3].act", "model.layers[3].act = 1"),
+        ("my-head", "model.get_submodule('my-head')", "setattr(model, 'my-head', 1)"),
+        ("a.class", "model.get_submodule('a.class')", "setattr(model.a, 'class', 1)"),
+        ("a b.0", "model.get_submodule('a b.0')",
+         "setattr(model.get_submodule('a b'), '0', 1)"),
+    ],
+)  # fmt: skip
+def test_places_are_said_as_python_reaches_them(place, reached, put):
+    assert in_python(place) == reached
+    assert put is None or put_in_python(place, "1") == put
+
+
+@given(st.lists(st.sampled_from(["head", "my-head", "class", "a b", "model"]), min_size=1))
+def test_lines_that_are_said_do_what_they_say(parts):
+    model = within = nn.Module()
+    for part in parts:
+        within.add_module(part, nn.Module())
+        within = within.get_submodule(part)
+    place = ".".join(parts)
+    known = {"model": model, "nn": nn}
+    assert eval(in_python(place), known) is model.get_submodule(place)
+    exec(put_in_python(place, "nn.ReLU()"), known)
+    assert isinstance(model.get_submodule(place), nn.ReLU)
