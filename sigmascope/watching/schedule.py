@@ -46,7 +46,9 @@ from sigmascope.watching.sinks import OWN, one_line
 
 KEPT = 0.75  # of the budget that is given out; the rest is for what a clock does not see
 MEMORY = 0.5  # weight of the last turn in what a turn is expected to take
-PAUSE = 5.0  # times the usual step: a longer one was a pause, or validation, and earns nothing
+# times the usual step: a longer one was a pause, or validation, and earns nothing; two of them in a
+# row are what steps take now, as where the first was measured too short
+PAUSE = 5.0
 FULLEST = 4.0  # turns that a bucket may hold
 ADVANCE = 0.1  # seconds, in all, for the first looks: what is usual must be known before it is left
 LEFT = 0.15  # of what a step earns, for the buckets, whatever else it pays for
@@ -119,6 +121,7 @@ class Buckets:
         self.step_seconds = 0.0
         self.trained, self.spent = 0.0, 0.0
         self._aside, self._left = 0.0, 1.0
+        self._long = math.inf  # what a step seemed to take that was too long
 
     def earn(self, seconds: float, steps: int) -> None:
         """Some steps took so long, without what was spent on reading."""
@@ -127,7 +130,9 @@ class Buckets:
         each = max(seconds, 0.0) / steps
         usual = self.step_seconds
         if usual and each > PAUSE * usual:
-            each = usual
+            each, self._long = min(each, self._long) if self._long < math.inf else usual, each
+        else:
+            self._long = math.inf
         self.step_seconds = each if not usual else 0.8 * usual + 0.2 * each
         self.trained += each * steps
         earned = each * steps * self._budget

@@ -217,6 +217,17 @@ def test_a_pause_earns_nothing():
     assert buckets.trained - before < 0.1
 
 
+@pytest.mark.parametrize("first", [1e-6, 1e-2])
+def test_steps_that_take_longer_from_now_on_are_no_pauses(first):
+    """Nor are all steps behind one that was measured far too short."""
+    buckets = Buckets([probe(1.0)], 0.02)
+    buckets.earn(first, 1)
+    for _ in range(100):
+        buckets.earn(0.1, 1)
+    assert buckets.trained > 9
+    assert buckets.step_seconds == pytest.approx(0.1, rel=0.01)
+
+
 def test_what_a_dropped_probe_had_goes_to_the_others_and_with_none_left_nothing_is_due():
     one, other = probe(1.0), probe(3.0)
     buckets = Buckets([one, other], 0.02)
