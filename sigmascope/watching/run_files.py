@@ -184,17 +184,10 @@ class RunFile:
     def write(self, look: Look) -> None:
         """Append a look; it is in the file when this returns."""
         first, self._first = self._first, {}
-        for step, loss in look.losses:
-            self._run.add(step=step, readings=[loss])
-        self._run.add(
-            step=look.step,
-            readings=look.readings,
-            spectra=look.spectra,
-            checks=look.checks,
-            findings=look.findings,
-            skipped=look.skipped,
-            **first,
-        )
+        of = {"readings": look.readings, "spectra": look.spectra, "checks": look.checks}
+        of |= {"findings": look.findings, "skipped": look.skipped, **first}
+        losses = [{"step": step, "readings": [loss]} for step, loss in look.losses]
+        self._run.add_steps([*losses, {"step": look.step, **of}])
 
     def close(self) -> None:
         """Let go of the file."""

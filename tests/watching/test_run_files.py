@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from sigmascope.core.records import Estimate, Finding, Reading, Skipped
-from sigmascope.core.store import Run
+from sigmascope.core.store import Run, runs
 from sigmascope.watching import LOSS, Look
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.run_files import POINTS, Filing, RunFile, about_of
@@ -139,3 +139,17 @@ def test_a_file_that_exists_goes_on_and_names_its_layers_once(tmp_path):
     with Run(tmp_path / "a.run", write=False) as run:
         assert run.steps() == (4, 9)
         assert len(list(run.layers())) == 1
+
+
+def test_all_losses_of_a_look_wait_for_the_disk_once(tmp_path, monkeypatch):
+    """A run of some hundred steps files as many means of losses where it ends."""
+    waits = []
+    real = runs.appending
+    monkeypatch.setattr(runs, "appending", lambda path: waits.append(path) or real(path))
+    file = RunFile(tmp_path / "a.run", stack(2, 2), {})
+    reading = Reading("(loss)", "loss", Estimate.exactly(1.0), "watch", "mean of steps")
+    file.write(Look(90, (reading,), losses=tuple((step, reading) for step in range(1, 90))))
+    file.close()
+    assert len(waits) <= 2
+    with Run(tmp_path / "a.run") as run:
+        assert run.steps() == tuple(range(1, 91))

@@ -104,26 +104,29 @@ class Run(Closing):
             Unwritable: If they cannot be written, as on a full disk; the file is as it was.
             Damaged: If another hand has changed the file and left it damaged.
         """
+        of: dict[str, Any] = {"readings": readings, "spectra": spectra, "checks": checks}
+        of |= {"findings": findings, "skipped": skipped, "layers": layers, "about": about}
+        self.add_steps([{"step": step, **of, "views": views, "facts": facts}])
+
+    def add_steps(self, steps: Iterable[Mapping[str, Any]]) -> None:
+        """Append at some steps, all of them or none: one wait for the disk does for all.
+
+        Args:
+            steps: What `add` takes, by name, for each.
+
+        Raises:
+            As `add`.
+        """
         self._require_open()
         if not self._write:
             raise Unwritable(f"{self.path} was opened for reading only; open it with write=True.")
-        given: dict[Table, Iterable[Any]] = {
-            "environment": (Word(*item) for item in (about or {}).items()),
-            "views": map(AskedView, views),
-            "layers": layers,
-            "readings": readings,
-            "facts": facts,
-            "spectra": spectra,
-            "checks": checks,
-            "findings": findings,
-            "skipped": skipped,
-        }
         # before the file is locked, for what is iterated over may take its time, or fail
-        cells: Rows = {table: [rows.cells(table, r) for r in each] for table, each in given.items()}
-        if any(cells.values()):
+        given = [(operator.index(each["step"]), _rows(each)) for each in steps]
+        if some := [(step, cells) for step, cells in given if any(cells.values())]:
             time = datetime.now(UTC).isoformat(timespec="microseconds")
             with appending(self.path) as file:
-                append(file, operator.index(step), time, cells)
+                for step, cells in some:
+                    append(file, step, time, cells)
 
     def add_profile(
         self, profile: Profile, findings: Iterable[Finding | Row[Finding]] = (), *, step: int = 0
@@ -215,3 +218,20 @@ class Run(Closing):
     def _require_open(self) -> None:
         if self._closed:
             raise ValueError(f"The run file {self.path} was closed; open it again with `Run`.")
+
+
+def _rows(given: Mapping[str, Any]) -> Rows:
+    """The cells of what is to be added at a step, by table."""
+    words = (given.get("about") or {}).items()
+    named: dict[Table, Iterable[Any]] = {
+        "environment": (Word(*item) for item in words),
+        "views": map(AskedView, given.get("views", ())),
+        "layers": given.get("layers", ()),
+        "readings": given.get("readings", ()),
+        "facts": given.get("facts", ()),
+        "spectra": given.get("spectra", ()),
+        "checks": given.get("checks", ()),
+        "findings": given.get("findings", ()),
+        "skipped": given.get("skipped", ()),
+    }
+    return {table: [rows.cells(table, r) for r in each] for table, each in named.items()}

@@ -165,3 +165,14 @@ def test_a_run_that_was_closed_says_so(path):
         run.add(step=1, readings=[READING])
     with pytest.raises(ValueError, match="was closed"):
         run.steps()
+
+
+def test_several_steps_are_added_together_or_none_of_them(tmp_path):
+    with Run(tmp_path / "a.run") as run:
+        run.add_steps(
+            [{"step": 1, "about": {"a": "b"}}, {"step": 2}, {"step": 3, "views": ["watch"]}]
+        )
+        assert run.steps() == (1, 3)
+        with pytest.raises(Unwritable):
+            run.add_steps([{"step": 4, "about": {"a": "b"}}, {"step": 2**70, "views": ["watch"]}])
+        assert run.steps() == (1, 3)
