@@ -60,6 +60,7 @@ class AlarmRule(ABC):
         reads: Quantities; at a look that has none of them the rule is not asked.
         patience: Looks in a row at which it must be sure before the alarm begins.
         rest: Looks in a row at which it must be calm before the alarm ends.
+        ends: What is said then, where it is not that things are as usual.
         source: Author, year and place.
         remedies: What to do.
     """
@@ -72,6 +73,7 @@ class AlarmRule(ABC):
     remedies: tuple[str, ...]
     patience: int = 2
     rest: int = 5
+    ends: str = ""
 
     @abstractmethod
     def look(self, step: int, tracks: Tracks) -> Sign | None:
@@ -104,6 +106,8 @@ class Deviation(AlarmRule):
         of_matrices: Whether places are left out that have no matrix, as the slope of an activation
             and the gains of a normaliser are none.
         words: What is said, of `{value}`, `{times}`, `{first}` and `{from_first}`.
+        nothing: The same where the value is zero, which is no share of another; as `words` if
+            empty.
     """
 
     quantity: str = ""
@@ -118,6 +122,7 @@ class Deviation(AlarmRule):
     first_site: bool = False
     of_matrices: bool = False
     words: str = ""
+    nothing: str = ""
 
     def look(self, step: int, tracks: Tracks) -> Sign | None:
         """As `Rule.look`."""
@@ -144,9 +149,9 @@ class Deviation(AlarmRule):
         times, from_first = (
             f"{math.exp(min(a, 700.0)):.2g}" if logs else f"{a:.2g}" for a in apart
         )
-        words = self.words.format(
-            value=f"{track.value:.2g}", times=times, first=f"{track.at_first:.2g}",
-            from_first=from_first,
+        words = ((track.is_zero and self.nothing) or self.words).format(
+            value="0" if track.is_zero else f"{track.value:.2g}", times=times,
+            first=f"{track.at_first:.2g}", from_first=from_first,
         )  # fmt: skip
         says = f"{site}: {words}{others}."
         unheard = not (self.alone or stuck) and not tracks.loss.count
@@ -180,6 +185,7 @@ EDGE, DIVERGING = 1.0, 2.0  # of rate times sharpness
 LATELY = 30  # steps before losses rose, since which what moved has to do with it
 LONG, STEADY = 20, 0.1  # readings of each layer, and the spread of the logarithms of the last half
 STOPPED = math.log(1e3)  # by which updates fall beyond what the rate explains
+CHANCE = 1e-4  # of as many updates of zero in a row, where they were as frequent before
 LOPSIDED, SHIFTED = 0.8, 0.3  # imbalance: squared norms as 9 to 1; and how far it has moved
 CALMEST = 0.75  # of the first
 WIDE, IN_A_ROW = 32, 3  # of the smaller side, below which noise is flat too; readings in a row
@@ -302,7 +308,8 @@ class Frozen(AlarmRule):
         rates = [t.last - t.level for _, by_site in tracks.forms(q.RATE)
                  for t in by_site.values() if t.last is not None]  # fmt: skip
         explained = min([0.0, *rates])
-        known = {s: t.last - t.level - explained for s, t in tracks.of(q.UPDATE_NORM).items()
+        updates = tracks.of(q.UPDATE_NORM)
+        known = {s: t.last - t.level - explained for s, t in updates.items()
                  if t.last is not None and t.count > YOUNG}  # fmt: skip
         site = min(known, key=known.__getitem__, default="")
         if (
@@ -312,8 +319,16 @@ class Frozen(AlarmRule):
         if known[site] > -STOPPED:
             return UNSURE
         changes = f"changes the weights by 1/{math.exp(-known[site]):.2g} of the usual"
-        if tracks.of(q.UPDATE_NORM)[site].last == math.log(TINY):  # of zero, any share is made up
+        if updates[site].is_zero:  # of zero, any share is made up
+            still = [s for s in known if updates[s].is_zero]
+            site = next((s for s in still if not by_chance(updates[s])), "")
+            if not site:
+                return UNSURE
             changes = "no longer changes the weights"
+            if _without_gradient(tracks, site):
+                changes += ", for no gradient comes to them"
+            if len(still) > 1:
+                changes += f" (and those of {len(still) - 1} other places)"
         says = f"{site}: a step {changes}."
         return Sign(True, False, site, says, ((q.UPDATE_NORM, site, ""),))
 
@@ -483,6 +498,21 @@ class Misplaced(AlarmRule):
         return Sign(True, False, site, says, shown)
 
 
+def by_chance(track: Track) -> bool:
+    """Whether zeros in a row may be chance: experts, layers and heads sit out some of the steps."""
+    before = track.count + track.zeros_before
+    share = (track.zeros_before + 1) / (before + 2)  # of readings that were zero before these
+    return share**track.zeros > CHANCE
+
+
+def _without_gradient(tracks: Tracks, site: str) -> bool:
+    """Whether gradients were read since updates of this place are zero, and none of it."""
+    updates = tracks.of(q.UPDATE_NORM)[site]
+    since = updates.recent[-min(updates.zeros, len(updates.recent))][0]
+    at = {s: track.recent[-1][0] for s, track in tracks.of(q.GRADIENT_NORM).items() if track.recent}
+    return max(at.values(), default=0) >= since > at.get(site, 0)
+
+
 def _blamed(tracks: Tracks, after: int, *more: str) -> tuple[str, str, tuple[Shown, ...]]:
     """What left its usual values first, after some step: its site, words, and what is shown.
 
@@ -524,7 +554,7 @@ RULES: tuple[AlarmRule, ...] = (
         "Pascanu, Mikolov & Bengio 2013, Sec. 2",
         ("Lower the learning rate, or clip gradients to their usual norm.",
          "If one layer grows alone, normalise before it."),
-        patience=1,
+        patience=1, ends="no longer grows at every look",
     ),
     LossSpike(
         "loss-spike",
@@ -603,6 +633,7 @@ RULES: tuple[AlarmRule, ...] = (
          "If weight decay is large, lower it."),
         quantity=q.MEAN_SQUARE, up=False, usual=20.0, score=6.0,
         words="what the layer reads has shrunk to 1/{times} of its usual size (mean square)",
+        nothing="what the layer reads is zero",
     ),
     Deviation(
         "rank-collapse",
@@ -672,6 +703,7 @@ RULES: tuple[AlarmRule, ...] = (
         ("Lower weight decay: it takes more than the gradient gives.",),
         alone=True, quantity=q.FROBENIUS_NORM, up=False, first=4.0, patience=3, of_matrices=True,
         words="the weights have shrunk to 1/{from_first} of what they were",
+        nothing="the weights are zero",
     ),
     Deviation(
         "growing-weights",
@@ -698,7 +730,9 @@ RULES: tuple[AlarmRule, ...] = (
         "at once",
         "warning", frozenset({q.UPDATE_NORM, q.RATE}),
         "arithmetic",
-        ("Look at the learning rate's schedule and at what the optimizer is handed.",),
+        ("Look at the learning rate's schedule and at what the optimizer is handed.",
+         "If no gradient comes to a layer, look at whether the loss still depends on it: an expert "
+         "that no input is sent to, units that died, `detach`, a layer that was replaced."),
     ),
     PlasticityLoss(
         "plasticity-loss",
@@ -782,6 +816,8 @@ class _Bell:
     calm: int = 0
     rung: Finding | None = None
     since: int = 0
+    shown: Shown | None = None  # what shows it, where it was away from what was usual
+    away: tuple[float, float] = (0.0, 0.0)  # what was usual of that then, and what it was
 
 
 class Alarms:
@@ -880,7 +916,12 @@ class Alarms:
                     says = f"{sign.says}{UNHEARD if sign.unheard else ''}"
                     words = evidence, says, rule.source, rule.remedies
                     bell.rung = Finding(rule.name, sign.site, severity, *words)
-                    bell.since = step
+                    bell.since, bell.shown = step, None
+                    track = self._tracks.one(*sign.shown[0]) if sign.shown else None
+                    if track and track.last is not None:
+                        bell.away = track.level, track.last
+                        apart = abs(track.last - track.level) > track.usual
+                        bell.shown = sign.shown[0] if apart else None
                     found.append(bell.rung)
                 self.waiting |= not bell.rung
             elif sign.calm:
@@ -888,7 +929,7 @@ class Alarms:
                 if bell.rung and bell.calm >= rule.rest:
                     ended, bell.rung = bell.rung, None
                     began = f"what began at step {bell.since} at {ended.site}"
-                    says = f"Over at step {step}: {began} is as usual again."
+                    says = f"Over at step {step}: {began} {self._ends(rule, bell)}."
                     name = ended.name + OVER
                     found.append(
                         replace(
@@ -899,3 +940,12 @@ class Alarms:
             level = logging.INFO if alarm.name.endswith(OVER) else logging.WARNING
             LOG.log(level, "step %d: %s: %s", step, alarm.name, alarm.says)
         return found
+
+    def _ends(self, rule: AlarmRule, bell: _Bell) -> str:
+        """How an alarm has ended: what strays for long is at last taken for usual."""
+        now = self._tracks.one(*bell.shown) if bell.shown and not rule.ends else None
+        if now is not None and now.last is not None:
+            usual, then = bell.away
+            if abs(now.last - usual) > abs(now.last - then):
+                return "has not gone back, and counts as usual by now"
+        return rule.ends or "is as usual again"

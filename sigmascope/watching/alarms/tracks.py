@@ -222,7 +222,7 @@ class RateTrack:
     def add(self, rate: float) -> None:
         """Take the rate of a step."""
         usual = self.rate > HIGH * self.highest
-        if usual and rate < NOTHING * self.rate:
+        if usual and rate <= NOTHING * (1 + 1e-9) * self.rate:  # rounded, as what divides by it
             self.dropped = True
         elif rate > HIGH * self.highest:
             self.dropped = False
@@ -262,6 +262,7 @@ KEPT = 24  # readings for trends
 LEAST_LOG, LEAST_SHARE = 0.1, 0.02  # what any reading strays by
 MOVED, STILL = 4.0, 2.0  # usual distances: beyond the first it has moved, until within the second
 TINY = 1e-300
+LOG_ZERO = math.log(TINY)  # what stands for the logarithm of zero
 
 Kind = Literal["log", "share"]
 
@@ -272,13 +273,15 @@ class Track:
 
     Attributes:
         kind: How it is followed.
-        count: Readings so far.
+        count: Readings so far, without zeros among others where logarithms are followed.
         level: Their usual value.
         stray: Usual distance from it.
         first: Mean of the first readings.
         last: The last reading, as it is followed; None where it was not a number.
         score: How far the last one strays, in usual distances, with its sign.
         moved: The step at which it left what is usual; None while it has not.
+        zeros: Readings in a row, up to the last, that are zero though others were not.
+        zeros_before: Readings before these that are zero likewise.
         recent: The last readings with their steps.
     """
 
@@ -291,6 +294,8 @@ class Track:
     score: float = 0.0
     moved: int | None = None
     far: int = 0
+    zeros: int = 0
+    zeros_before: int = 0
     recent: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def add(self, step: int, value: float) -> None:
@@ -302,6 +307,17 @@ class Track:
         self.last = x
         self.recent.append((step, x))
         gap = x - self.level if self.count else 0.0
+        # the logarithm of zero is made up, and in a mean it would drown those of all others
+        if self.kind == "log" and self.count and self.is_zero != (self.level == LOG_ZERO):
+            if self.is_zero:
+                self._add_zero(step, gap)
+                return
+            if self.first == LOG_ZERO:  # it begins with this one
+                self.count = 0
+            else:
+                self.level, self.stray, self.far = x, 0.0, 0
+            gap = 0.0
+        self.zeros, self.zeros_before = 0, self.zeros_before + self.zeros
         self.score = gap / self.usual if self.count >= YOUNG else 0.0
         if abs(self.score) < STILL:
             self.moved = None
@@ -320,6 +336,20 @@ class Track:
         weight = max(WEIGHT, 1 / self.count)
         self.level += weight * gap if self.count > 1 else x
         self.stray += weight * (abs(gap) - self.stray)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether the last reading is zero, where logarithms are followed."""
+        return self.kind == "log" and self.last == LOG_ZERO
+
+    def _add_zero(self, step: int, gap: float) -> None:
+        """Take a zero where others are usual; it counts for nothing until it is usual itself."""
+        self.zeros += 1
+        self.far += 1
+        if self.count >= YOUNG:
+            self.score, self.moved = gap / self.usual, step if self.moved is None else self.moved
+        if self.far >= SETTLED:
+            self.level, self.stray, self.score, self.moved = LOG_ZERO, 0.0, 0.0, None
 
     def lately(self, count: int) -> Sequence[float]:
         """The last readings, in the unit of the quantity; none where there are fewer."""
@@ -354,7 +384,7 @@ class Track:
             is zero, or not each is above the one before.
         """
         recent = self.recent
-        if len(recent) < least or recent[-least][1] <= math.log(TINY):
+        if len(recent) < least or recent[-least][1] <= LOG_ZERO:
             return None
         if any(recent[-i][1] <= recent[-i - 1][1] for i in range(1, least)):
             return None

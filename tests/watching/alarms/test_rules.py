@@ -380,7 +380,9 @@ def test_updates_that_stop_are_told_from_a_rate_that_falls_to_its_end():
     rule = BY_NAME["frozen-weights"]
     assert rule.look(21, fed(rows(1e-5, 0.1))).sure
     assert "by 1/1e+05 of the usual" in rule.look(21, fed(rows(1e-5, 0.1))).says
-    assert rule.look(21, fed(rows(0.0, 0.1))).says == "a: a step no longer changes the weights."
+    still = [*rows(0.0, 0.1), *rows(0.0, 0.1)[-1:] * 2]
+    assert not rule.look(22, fed(still[:-1])).sure
+    assert rule.look(23, fed(still)).says == "a: a step no longer changes the weights."
     assert not rule.look(21, fed(rows(1e-5, 1e-6))).sure
     assert not rule.look(21, fed(rows(1e-2, 0.1))).sure
     fitted = [2.0 * 0.9**k for k in range(60)]
@@ -389,6 +391,32 @@ def test_updates_that_stop_are_told_from_a_rate_that_falls_to_its_end():
     dropped.rate.add(0.1)
     dropped.rate.add(0.0)
     assert rule.look(21, dropped).sure
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.7])
+def test_parts_that_sit_out_some_of_the_steps_have_not_stopped(share):
+    """As experts without an input, layers that are dropped, heads of other tasks."""
+    rule = BY_NAME["frozen-weights"]
+    draw, tracks = fresh(0), Tracks()
+    for step in range(1, 200):
+        out = float(torch.rand((), generator=draw)) < share
+        gradients = {"b": 1.0} if out else {"a": 1.0, "b": 1.0}
+        tracks.add(step, [Column("gradient norm", [*gradients], [*gradients.values()])])
+        tracks.add(step, [Column("update norm", ["a", "b"], [0.0 if out else 0.1, 0.1])])
+        assert not rule.look(step, tracks).sure
+    for step in range(200, 232):
+        tracks.add(step, [Column("gradient norm", ["b"], [1.0])])
+        tracks.add(step, [Column("update norm", ["a", "b"], [0.0, 0.1])])
+    sign = rule.look(231, tracks)
+    assert sign.sure
+    assert sign.says == "a: a step no longer changes the weights, for no gradient comes to them."
+
+
+def test_of_zero_no_share_is_told():
+    zero = seen([1.0] * 12 + [0.0], "mean square", losses=[1.0] * 40 + [5.0] * 4)
+    assert BY_NAME["signal-loss"].look(13, zero).says == "a: what the layer reads is zero."
+    zero = seen([1.0] * 12 + [0.0], "relative variation")
+    assert "by 0 of their size" in BY_NAME["rank-collapse"].look(13, zero).says
 
 
 def test_dimensions_that_changed_and_stay_have_settled():
@@ -566,3 +594,26 @@ def test_one_row_that_muon_trains_is_a_note_of_its_own():
     found = moved({"a": 40.0}, readings=1, a=matrix(), v=vector)
     assert found[NOISE].site == "v"
     assert not found[NOISE].evidence
+
+
+@pytest.mark.parametrize(
+    ("after", "says"),
+    [(1.0, "is as usual again."), (50.0, "has not gone back, and counts as usual by now.")],
+)
+def test_what_ends_is_said_to_be_as_usual_only_where_it_has_gone_back(after, says):
+    rules = [rule(usual=8.0, alone=True)]
+    alarms = Alarms(rules)
+    for step, value in enumerate([1.0] * 20 + [50.0] * 5 + [after] * 60, 1):
+        found = alarms.look(step, [Column("gradient norm", ["a"], [value])])
+        if found and found[0].name == "x-over":
+            break
+    assert found[0].says.endswith(says)
+
+
+def test_growth_that_ends_has_not_shrunk():
+    alarms = Alarms([BY_NAME["overflow-ahead"]])
+    said = []
+    for step in range(1, 60):
+        value = math.exp(2 * min(max(step - 12, 0), 10))
+        said += alarms.look(step, [Column("Frobenius norm", ["a"], [value])])
+    assert [a.says.split(" at a ")[-1] for a in said][1:] == ["no longer grows at every look."]

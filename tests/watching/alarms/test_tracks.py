@@ -46,6 +46,22 @@ def test_what_stays_far_becomes_usual():
     assert track.moved is None
 
 
+def test_zeros_among_others_are_not_taken_into_what_is_usual():
+    """The logarithm that stands for zero would drown all others in a mean."""
+    track = fed([1.0, 0.0, 1.0, 1.0, 0.0, 0.0, *[1.0] * 10, 0.0])
+    assert track.is_zero
+    assert track.level == track.first == 0
+    assert track.score < -100
+    assert (track.zeros, track.zeros_before) == (1, 3)
+    settled = fed([1.0] * 10 + [0.0] * SETTLED)
+    assert settled.score == 0
+    settled.add(100, 2.0)
+    assert settled.level == pytest.approx(math.log(2))
+    assert settled.first == 0
+    begun = fed([0.0] * 20 + [3.0])
+    assert (begun.count, begun.at_first) == (1, pytest.approx(3.0))
+
+
 def test_a_young_track_has_no_score():
     assert fed([1.0] * (YOUNG - 1) + [1e6]).score == 0
 
