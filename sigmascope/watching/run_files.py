@@ -15,7 +15,7 @@ from sigmascope.core.store import Run
 from sigmascope.models.layers import layers
 from sigmascope.watching.processes import Processes
 from sigmascope.watching.schedule import Buckets
-from sigmascope.watching.sinks import Column, Look, Sink, one_line
+from sigmascope.watching.sinks import WHOLE, Column, Look, Sink, one_line
 from sigmascope.watching.steps import LossMeans
 
 # ------------------------------------------------------------------------------
@@ -174,8 +174,14 @@ class RunFile:
     ) -> None:
         self._run = Run(path)
         self.last = max(self._run.steps(), default=0)
-        found = []
-        if not any(True for _ in self._run.layers()):
+        found, known = [], {row.site for row in self._run.layers()}
+        if strange := sorted(known ^ {*layers(model)} if known else ()):
+            LOG.warning(
+                "sigmascope goes on in %s behind step %d, where it holds a run of other layers "
+                "(%s is in one of both alone): name another file where this is another run",
+                path, self.last, strange[0] or WHOLE,
+            )  # fmt: skip
+        if not known:
             for i, (name, module) in enumerate(layers(model).items()):
                 own = tuple(f"{name}.{p}".removeprefix(".") for p, _ in module.named_parameters())
                 found.append(Layer(name, type(module).__name__, i, own))
@@ -230,10 +236,16 @@ def opened(
         start: Steps made before; None to go by the file.
 
     Raises:
-        Refusal: As `Run` in the first process; in all others that it could not open the file.
+        Refusal: If `start` is below 0; as `Run` in the first process; in all others that it could
+            not open the file.
     """
+    if start is not None and start < 0:
+        raise Refusal(
+            f"`start` must be the steps made before, 0 or more, got {start}. Leave it out to go on "
+            "behind the last step of the run file."
+        )
     files, error = list[RunFile](), None
-    if path and not processes.rank:
+    if path is not None and not processes.rank:
         try:
             files = [RunFile(path, model, about)]
         except (Refusal, OSError) as failure:

@@ -11,14 +11,14 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from sigmascope.core import quantities as q
-from sigmascope.core.records import Estimate, Reading
+from sigmascope.core.records import Estimate, Reading, Skipped
 from sigmascope.models.layers import layers
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.hooks import inaudible, listening, removed
 from sigmascope.watching.probes import Losses, Probe
 from sigmascope.watching.processes import Processes, entries
 from sigmascope.watching.schedule import Buckets
-from sigmascope.watching.sinks import LOSS, MEANS, Column, one_line
+from sigmascope.watching.sinks import LOSS, MEANS, OWN, Column
 
 # ------------------------------------------------------------------------------
 # Losses of all steps, as means over blocks that are the same in every run.
@@ -202,6 +202,7 @@ CALLS = 3.0  # times the note of a rate: what a step takes, with the calls of bo
 DENSE = 100  # losses at first, that are all noted
 FEWEST = 8  # one loss in so many steps is noted, at least
 LOST = 256  # losses without a step, and times the most between two: steps are not seen
+LOST_AT_END = 16  # the same where training is over
 BUSY = 4.0  # times the usual note: a longer one was another process'
 AWAY = 8  # losses on a device that are brought to the host together
 
@@ -247,6 +248,7 @@ class LossListener:
         self._rate_note = self._loss_note = self._each = 0.0  # seconds of one
         self._top, self._low, self._high = alarms.bounds
         self._since, self._between = 0.0, 1.0  # losses since the last step, and most between two
+        self._deaf, self._left_out = False, tuple[Skipped, ...]()
         self._next: float = 0
         self.due: float = 1
         self.apart = 1
@@ -285,17 +287,16 @@ class LossListener:
         self._since += self.apart
         noted = self._losses
         start = 0.0 if noted else self._clock()
-        away = False
-        if isinstance(loss, Tensor):
-            away = not loss.is_cpu
-            loss = loss.detach() if away else loss.item()
-        noted.append(loss)
+        one = self._one(loss)
+        if one is None:
+            return False
+        noted.append(one)
         self._at.append(len(self._rates))
         if start:
             self._loss_note = smoothed(self._loss_note, self._clock() - start)
-        if away:  # it is not waited for
+        if isinstance(one, Tensor):  # it is away, and not waited for
             return len(noted) >= AWAY
-        if loss < self._top:
+        if one < self._top:
             return len(noted) >= MOST
         self.skip = 0  # what looks like a rise is followed step by step
         return True
@@ -340,7 +341,34 @@ class LossListener:
     def rest(self, buckets: Buckets) -> Column | None:
         """Let the alarms hear what was noted last; the last loss, where no look has read it."""
         self.hear(buckets)
+        self._look_for_steps(0, over=True)
         return self._into.rest()
+
+    def left_out(self) -> tuple[Skipped, ...]:
+        """What was not taken, or did not come, since this was last asked."""
+        found, self._left_out = self._left_out, ()
+        return found
+
+    def _one(self, loss: Any) -> float | Tensor | None:
+        """A loss as one number, or on its device; None, which is said once, of what is none."""
+        try:
+            if isinstance(loss, Tensor) and not loss.is_cpu and loss.numel() == 1:
+                return loss.detach()
+            one = loss.item() if hasattr(loss, "item") else loss
+            if not isinstance(one, str | bytes):
+                return float(one)
+        except Exception as error:  # noqa: BLE001 (a loop may hand in anything)
+            LOG.debug("sigmascope could not read a loss: %s", error)
+        if not self._deaf:
+            of = f" of {loss.dtype} in shape {(*loss.shape,)}" if hasattr(loss, "dtype") else ""
+            why = f"a loss must be one number, got a {type(loss).__name__}{of}"
+            self._leave_out("losses", f"{why}; hand in the number, as in `watch.step(loss.mean())`")
+        self._deaf = True
+        return None
+
+    def _leave_out(self, what: str, why: str) -> None:
+        LOG.warning("sigmascope leaves out %s: %s", what, why)
+        self._left_out += (Skipped(OWN, what, why),)
 
     def _heard(self, rates: Sequence[float], losses: Sequence[tuple[int, float]]) -> bool:
         """What all hear, by step; whether a look is worth its price."""
@@ -364,16 +392,23 @@ class LossListener:
         self._known = made
         return max(made + self._early, self._begun + 1)
 
-    def _look_for_steps(self, steps: int) -> None:
-        """Say once that losses come and steps do not: another optimizer may train."""
+    def _look_for_steps(self, steps: int, *, over: bool = False) -> None:
+        """Say once that losses come and steps do not: another optimizer may train.
+
+        Args:
+            steps: Made since this was last asked.
+            over: Whether training is, so that no step will come.
+        """
+        lost = (2 if self.steps == self._begun else LOST_AT_END) if over else LOST
         if steps:
             self._between = max(self._between, -(-self._since // steps))
             self._since = 0
-        elif LOST <= self._since < math.inf and self._since >= 4 * self._between:
-            LOG.warning(
-                "sigmascope has seen %d losses since step %d and no step of the optimizer that it "
-                "was handed: hand a new watch the one that steps now", self._since, self.steps,
-            )  # fmt: skip
+        elif lost <= self._since < math.inf and self._since >= 4 * self._between:
+            self._leave_out(
+                f"steps behind step {self.steps}",
+                f"{self._since:.0f} losses or more were handed in since, and the optimizer watched "
+                "made no step; hand a watch the one that steps",
+            )
             self._since = -math.inf
 
     def wait(self, step: float) -> None:
@@ -521,7 +556,7 @@ class SharedLossListener(LossListener):
         self._exchange = Exchange(processes, step)
         self._meets: float = step + NEAREST  # where something is sent or taken
         self._seconds, self._wanted = 0.0, NEAREST
-        self._wish = self.wished = self._deaf = False
+        self._wish = self.wished = False
 
     @property
     def full(self) -> bool:
@@ -555,17 +590,10 @@ class SharedLossListener(LossListener):
     def loss(self, loss: Any) -> bool:
         """Keep a loss for the next exchange; one that is none must not part the processes."""
         self._since += 1
-        try:
-            if isinstance(loss, Tensor):
-                if loss.numel() != 1:
-                    raise ValueError(f"a loss must be one number, got {tuple(loss.shape)}")
-                loss = loss.item() if loss.is_cpu else loss.detach()
-            self._losses.append(loss if isinstance(loss, Tensor) else float(loss))
+        one = self._one(loss)
+        if one is not None:
+            self._losses.append(one)
             self._at.append(self._step_of(len(self._rates)))
-        except Exception as error:  # noqa: BLE001 (a loop may hand in anything)
-            if not self._deaf:
-                LOG.warning("sigmascope leaves out a loss: %s", one_line(f"{error}"))
-            self._deaf = True
         del self._losses[:-HELD], self._at[:-HELD]
         if self._since >= LOST:
             self._look_for_steps(len(self._rates))
@@ -616,6 +644,7 @@ class SharedLossListener(LossListener):
         """The last loss that all know of, where no look has read it; nobody is waited for."""
         if self._exchange.over:
             self._take()
+        self._look_for_steps(len(self._rates), over=True)
         return self._into.rest()
 
     def _take(self) -> tuple[bool, int]:

@@ -226,10 +226,18 @@ class Watch(Closing):
     def _end(self) -> None:
         self._over = True
         self._scheduler.close()
-        last = None if self._processes.rank else self._listener.rest(self._scheduler.buckets)
+        # where the run file ends, a run that goes on in it begins
+        share = Column(q.WATCHED_SHARE, [OWN], [min(self.share, 1.0)])
+        columns = [share] if self._scheduler.buckets.trained else []
+        try:
+            last = None if self._processes.rank else self._listener.rest(self._scheduler.buckets)
+            columns += [last] if last else []
+        except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
+            LOG.warning("sigmascope leaves out the last losses: %s", one_line(error))
         if self._joint:
             self._joint.stop()
-        self._filing.keep(self.steps, [last] if last else [], [], [], self._scheduler.dropped)
+        skipped = [*self._scheduler.dropped, *self._listener.left_out()]
+        self._filing.keep(self.steps, columns, [], [], skipped)
         self._filing.close(self.steps)
 
     @unbroken
@@ -309,6 +317,7 @@ class Watch(Closing):
                 columns.append(Column(q.WATCHED_SHARE, [OWN], [min(self.share, 1.0)]))
                 begun = tuple(self._alarms.look(self.steps, columns))
                 skipped = [*self._scheduler.dropped, *self._added.since()]
+                skipped += self._listener.left_out()
                 self._scheduler.dropped = []
                 self._filing.keep(self.steps, columns, rest, begun, skipped)
                 buckets, must = self._scheduler.buckets, self._scheduler.must_file

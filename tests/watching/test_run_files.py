@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
+from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Finding, Reading, Skipped
 from sigmascope.core.store import Run, runs
-from sigmascope.watching import LOSS, Look
+from sigmascope.watching import LOSS, Look, watch
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.run_files import POINTS, Filing, RunFile, about_of
 from sigmascope.watching.schedule import Buckets
 from sigmascope.watching.sinks import Column
-from tests.watching.made import Shelf, Ticks, stack
+from tests.watching.made import Shelf, Ticks, stack, task, trained
 
 ALARM = Finding("loss-spike", "a", "warning", (), "It rose.", "x")
 
@@ -153,3 +155,20 @@ def test_all_losses_of_a_look_wait_for_the_disk_once(tmp_path, monkeypatch):
     assert len(waits) <= 2
     with Run(tmp_path / "a.run") as run:
         assert run.steps() == tuple(range(1, 91))
+
+
+def test_a_file_of_a_run_of_other_layers_is_said_to_be_one(tmp_path, caplog):
+    for sizes in ((2, 2), (2, 2), (2, 3, 2)):
+        assert not caplog.records
+        model = stack(*sizes)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        with watch(model, optimizer, run=tmp_path / "a.run"):
+            trained(model, *task(width=2, outputs=2, dtype=torch.float32), optimizer, 2)
+    (said,) = [r.getMessage() for r in caplog.records]
+    assert "behind step 4, where it holds a run of other layers (2 is in one" in said
+
+
+def test_steps_made_before_are_no_fewer_than_none(tmp_path):
+    model = stack(2, 2)
+    with pytest.raises(Refusal, match="`start` must be the steps made before, 0 or more, got -1"):
+        watch(model, torch.optim.SGD(model.parameters(), 0.1), start=-1)

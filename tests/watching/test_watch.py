@@ -5,6 +5,7 @@ import logging
 import math
 import tracemalloc
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -194,14 +195,86 @@ def test_a_hundred_thousand_steps_take_no_more_memory_than_some(tmp_path):
         assert len(run.steps()) < 3000
 
 
-def test_a_loss_that_is_no_number_at_all_does_not_stop_training(caplog):
+@pytest.mark.parametrize(
+    ("loss", "got"),
+    [
+        (torch.ones(2), "a Tensor of torch.float32 in shape (2,)"),
+        (torch.tensor(1j), "a Tensor of torch.complex64 in shape ()"),
+        ("0.3", "a str"),
+        ({"loss": 1.0}, "a dict"),
+        ((1.0,), "a tuple"),
+    ],
+)
+def test_a_loss_that_is_no_number_at_all_is_left_out_and_no_more(loss, got, caplog, tmp_path):
+    model, optimizer = made()
+    with at_leisure(model, optimizer, run=tmp_path / "a.run") as watching:
+        trained(model, *task(), optimizer, 3, watching)
+        for _ in range(3):
+            watching.step(loss)
+            trained(model, *task(), optimizer, 1)
+        trained(model, *task(), optimizer, 3, watching)
+        watching.step(loss)
+    said = [r.getMessage() for r in caplog.records if "leaves out" in r.getMessage()]
+    assert len(said) == 1
+    assert f"a loss must be one number, got {got}; hand in" in said[0]
+    with Run(tmp_path / "a.run") as run:
+        assert "losses" in {s.what for s in run.skipped()}
+        assert run.steps()[-1] == watching.steps == 9
+
+
+@pytest.mark.parametrize("loss", [np.ones(1), np.float32(1.0), torch.ones(1, 1), 1, True])
+def test_what_holds_one_number_is_a_loss(loss, caplog):
     model, optimizer = made()
     with at_leisure(model, optimizer) as watching:
-        losses = trained(model, *task(), optimizer, 3)
-        watching.step(torch.ones(2))
-        losses += trained(model, *task(), optimizer, 3)
-    assert len(losses) == 6
-    assert any("sigmascope watches no more" in r.getMessage() for r in caplog.records)
+        trained(model, *task(), optimizer, 2)
+        watching.step(loss)
+    assert not caplog.records
+
+
+def test_losses_whose_steps_were_not_seen_are_told_at_the_end(caplog, tmp_path):
+    """As where the optimizer was made anew behind the start of a short training."""
+    model, optimizer = made()
+    with at_leisure(model, optimizer, run=tmp_path / "a.run") as watching:
+        trained(model, *task(), optimizer, 5, watching)
+        trained(model, *task(), torch.optim.SGD(model.parameters(), 0.1), 60, watching)
+    assert watching.steps == 5
+    assert sum("the optimizer watched made no step" in r.getMessage() for r in caplog.records) == 1
+    with Run(tmp_path / "a.run") as run:
+        assert "steps behind step 5" in {s.what for s in run.skipped()}
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_a_run_ends_at_the_last_step_whatever_was_read_there(given, tmp_path):
+    """And goes on behind it: steps are neither lost nor counted twice."""
+    model, optimizer = made()
+    for _ in range(2):
+        with watch(model, optimizer, run=tmp_path / "a.run") as watching:
+            trained(model, *task(), optimizer, 203, watching if given else None)
+    assert watching.steps == 406
+    with Run(tmp_path / "a.run") as run:
+        assert run.steps()[-1] == 406
+
+
+class Twofold(torch.optim.Optimizer):
+    """Makes its steps by another of the same parameters, as SAM does."""
+
+    def __init__(self, params):
+        super().__init__(params, {"rho": 0.05})
+        self.base_optimizer = torch.optim.SGD(self.param_groups, lr=0.1)
+        self.param_groups = self.base_optimizer.param_groups
+
+    def second_step(self):
+        self.base_optimizer.step()
+
+
+def test_steps_of_an_optimizer_inside_of_another_are_counted():
+    model, _ = made()
+    optimizer = Twofold(model.parameters())
+    with watch(model, optimizer) as watching:
+        for _ in range(5):
+            (model(task()[0])).square().mean().backward()
+            optimizer.second_step()
+    assert watching.steps == 5
 
 
 def test_giving_up_inside_of_a_hook_leaves_the_hooks_of_others_alone(monkeypatch):

@@ -83,7 +83,7 @@ def all_of_torch(optimizers: Sequence[Any]) -> tuple[Optimizer, ...]:
 def of_torch(optimizer: Any) -> Optimizer:
     """The optimizer of torch inside of a wrapper, as that of Accelerate or Lightning."""
     inner = optimizer
-    while isinstance(within := getattr(inner, "optimizer", None), Optimizer):
+    while within := _within(inner):
         inner = within
     if not isinstance(inner, Optimizer):
         raise Refusal(
@@ -91,6 +91,21 @@ def of_torch(optimizer: Any) -> Optimizer:
             "what `step()` is called of, as in `watch(model, optimizer)`."
         )
     return inner
+
+
+def _within(outer: Any) -> Optimizer | None:
+    """The optimizer that one of another kind calls, whose `step` may never be called itself.
+
+    As SAM makes its steps: it has one of the same parameters inside.
+    """
+    if isinstance(within := getattr(outer, "optimizer", None), Optimizer):
+        return within
+    if not isinstance(outer, Optimizer):
+        return None
+    held = {id(p) for p in trained(outer)}
+    some = [o for o in vars(outer).values() if isinstance(o, Optimizer)]
+    same = [o for o in some if {id(p) for p in trained(o)} == held]
+    return same[0] if len(same) == 1 else None
 
 
 def trained(optimizer: Optimizer) -> Iterator[Tensor]:
