@@ -371,6 +371,10 @@ class Scheduler:
             self._ask(probe, probe.stepped, optimizer)
         self.took(start)
 
+    def trained(self, step: int) -> float:
+        """Seconds that training has taken until a step; those since the last look as is usual."""
+        return self.buckets.trained + (step - self._counted) * self.buckets.step_seconds
+
     def took(self, start: float) -> None:
         """Since then this round has been at work, in the middle of a step."""
         self._around += self._clock() - start

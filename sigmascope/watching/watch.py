@@ -181,8 +181,9 @@ class Watch(Closing):
     @property
     def share(self) -> float:
         """Of the training time so far, what watching has taken."""
-        buckets = self._scheduler.buckets
-        return (buckets.spent + self._filing.spent) / buckets.trained if buckets.trained else 0.0
+        trained = self._scheduler.trained(self.steps)
+        spent = self._scheduler.buckets.spent + self._filing.spent
+        return spent / trained if trained else 0.0
 
     @on_cpu()
     def drifts(self) -> tuple[Any, ...]:

@@ -93,7 +93,10 @@ class Activations(Probe):
             self.compiled, self._silent = True, 0  # what was compiled before no hook can reach
         elif self._silent == SILENT:
             self.idle = True
-            why = f"no hook has heard a layer: the model runs compiled or as a copy; {TRY}"
+            why = (
+                "no hook has heard a layer: the model runs compiled, as a copy or under a "
+                f"transform of `torch.func`; {TRY}"
+            )
             self.notes += (Skipped(OWN, self.name, why),)
         for (name, site), sums in self._layout.split(total).items():
             value = READ[name.partition("|")[0]](sums)
