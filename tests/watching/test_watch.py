@@ -420,3 +420,14 @@ def test_weights_that_decay_are_matrices_and_neither_slopes_nor_gains(place, rin
             found += watching.step(loss)
     told = [f.site for f in found if f.name == "decaying-weights"]
     assert told == [str(place)] * rings
+
+
+def test_the_share_counts_the_steps_since_the_last_look():
+    model, optimizer = made()
+    with at_leisure(model, optimizer) as watching:
+        trained(model, *task(), optimizer, 10, watching)
+        share = watching.share
+        watching._scheduler.close()
+        watching._inputs.next = float("inf")
+        trained(model, *task(), optimizer, 90)
+        assert watching.share == pytest.approx(share / 10, rel=0.3)
