@@ -243,3 +243,9 @@ def test_a_rate_that_was_low_and_has_doubled_rises_again(values, again):
 def test_usual_rates_lie_between_a_hundredth_of_the_last_and_the_half_more_of_the_highest():
     assert rates(1.0, 4.0, 2.0).usual == pytest.approx((0.02, 6.0))
     assert rates().usual == (math.inf, -math.inf)
+
+
+def test_a_thousandth_at_once_is_next_to_nothing_however_it_is_rounded():
+    assert rates(0.1, 0.1 / 1000).dropped
+    assert rates(0.1, 0.1 * 1e-3).dropped
+    assert not rates(0.1, 0.1 / 900).dropped
