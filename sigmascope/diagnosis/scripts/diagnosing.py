@@ -74,7 +74,7 @@ from sigmascope.diagnosis.scripts.interventions import (
     UsualSettings,
 )
 from sigmascope.diagnosis.scripts.patches import Change, changes_of, diff_of
-from sigmascope.diagnosis.scripts.processes import PAIRED, WANTED, NeedsOthers
+from sigmascope.diagnosis.scripts.processes import PAIRED, NeedsOthers
 from sigmascope.diagnosis.scripts.rules import (
     CURES,
     DIVIDED_TWICE,
@@ -351,11 +351,10 @@ def _begun(runner: Runner, job: Job) -> tuple[Script, Outcome]:
     script, first = job.script, runner.run(job)
 
     def asks() -> Iterator[Script]:
-        kind, says, _ = first.run.error or ("", "", "")
-        if kind in ("ValueError", "KeyError") and any(name in says for name in WANTED):
+        if first.run.wanted and not first.late:
             yield replace(script, launched=True)
         elif first.run.hands:
-            yield replace(script, inside=True)
+            yield replace(script, inside=first.run.hands)
         says = first.run.error[1] if first.run.error else PAIRED
         if says != PAIRED and first.run.processes > 1:
             yield replace(script, alone=True)  # it may take what others alone can give
@@ -367,18 +366,22 @@ def _begun(runner: Runner, job: Job) -> tuple[Script, Outcome]:
                 script, first = form, again
     if first.run.processes > 1 and first.run.steps >= FEW:
         how = {"start": job.start, "rank": 1, "output": "/dev/null"}
-        second = runner.run(Job(script, FEW, job.seconds, **how)).run
-        first.run.beside = second.batches if second.rank != first.run.rank else []
+        least = min(job.seconds, 2 * FEW * first.run.seconds / first.run.steps + AHEAD)
+        second = runner.run(Job(script, FEW, least, **how)).run
+        first.run.beside = second if second.rank != first.run.rank else None
     return script, first
 
 
 def _others(script: Script, run: ScriptRun) -> tuple[str, ...]:
     """What is not known of other processes."""
     if run.processes > 1:
-        second = ", but for the batches of the second one" if run.beside else ""
+        looked = run.beside is not None and run.beside.backwards >= FEW
+        second = ", but for the first steps of the second one" * looked
         of = "as `torchrun` starts two" if script.launched else f"of {run.processes}"
         return (f"other processes: one {of} was run, and others are taken to do the same{second}",)
-    return ("other processes: one was run",) * (script.launched or script.inside or script.alone)
+    return ("other processes: one was run",) * bool(
+        script.launched or script.inside or script.alone
+    )
 
 
 def _fault(runner: Runner, script: Script, first: Outcome) -> tuple[str, ...]:
@@ -426,11 +429,18 @@ def _untrained(first: Outcome, name: str) -> str:
         hint = (
             "It asks for input, of which there is none here: give it arguments behind `--`."
             if kind == "EOFError"
+            else "It asks for other arguments, and has printed which: give them behind `--`."
+            if (kind, says) == ("SystemExit", "2")
             else "This error is the script's own: it comes without sigmascope, too."
         )
         return (
             f"{name} must train to be diagnosed, and ended before its first backward pass with "
             f"{kind}{where}: {says.rstrip('.')}. {hint}"
+        )
+    if run.hands == 0:
+        return (
+            f"{name} must train in its own process to be diagnosed, and trains in processes of a "
+            "pool. Call the function that trains without the pool, for one of its tasks."
         )
     how = "was ended" if first.late or run.stopped else "ended"
     return (

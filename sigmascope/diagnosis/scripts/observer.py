@@ -296,6 +296,7 @@ class Observer(Closing):
         self._dozes = type(self.intervention) is Intervention and traced is None
         self._hooks, self._hearing = ExitStack(), False  # of modules
         self._compiles = False  # whether the script does
+        self._exchanged = 0  # by processes, before the last backward pass or step
 
     # --------------------------------------------------------------------------
     # Beginning and end.
@@ -687,6 +688,7 @@ class Observer(Closing):
             first = next(tensors(first), None)
         where = self._place()
         self.run.backwards += 1
+        self._exchanged = self.run.exchanged
         if self._dozing:
             self._looked_at(first, where)
             return own(*args, **named)
@@ -800,6 +802,9 @@ class Observer(Closing):
     def _moves(self, loss: Tensor) -> None:
         """Whether weights are others than at the pass before, though no optimizer has stepped."""
         leaves = [node.variable for node in nodes_of(loss) if hasattr(node, "variable")]
+        # of shards that were put together the memory is given back, and must not be read
+        bare = lambda p: p.layout is torch.strided and not p.untyped_storage().nbytes()
+        leaves = [p for p in leaves if not bare(p)]
         size = lambda p: float(p.detach().abs().double().norm())  # of complex numbers too
         sizes = {id(p): (weakref.ref(p), size(p)) for p in leaves}  # told whoever writes to it
         before, self._sizes = self._sizes, sizes
@@ -1026,6 +1031,11 @@ class Observer(Closing):
         each = self._optimizers.get(optimizer) or self._follow(optimizer, None)
         seen = each.seen
         closure = (*args[1:], named.get("closure"))[0] is not None  # behind the optimizer itself
+        self.run.averaged += self.run.exchanged - self._exchanged
+        self._exchanged = self.run.exchanged
+        if not seen.steps and self.run.grouped:
+            sizes = (float(p.detach().abs().double().sum()) for p in held_by(optimizer))
+            seen.start = math.fsum(sizes)
         if not seen.steps:
             self._first = self._first or [(weakref.ref(p), p.ndim) for p in held_by(optimizer)]
             self.run.optimizers.append(seen)

@@ -12,9 +12,14 @@ import contextlib
 import functools
 import inspect
 import os
+import select
+import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import popen_fork, process
 from multiprocessing.process import BaseProcess
 from typing import Any, cast
 
@@ -26,7 +31,8 @@ from sigmascope.diagnosis.scripts.seen import ScriptRun
 
 BACKEND = "as_one"
 PAIRED = "one that takes or gives what is meant for it alone (`send`, `recv`)"
-WANTED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+ASKING, ALLOWED = 0.1, 1.0  # seconds: how often a process asks, and how long this one may wait
+WANTED = frozenset(("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
 class NeedsOthers(RuntimeError):
@@ -51,39 +57,91 @@ def tell_as_launcher(rank: int, count: int) -> None:
 
 @contextlib.contextmanager
 def as_one(
-    run: ScriptRun, rank: int, *, alone: bool = False, inside: bool = False
+    run: ScriptRun,
+    rank: int,
+    *,
+    alone: bool = False,
+    inside: int = 0,
+    unwatched: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """Let what a script asks of several processes be done by this one.
+
+    Of functions that it gives to processes, all are really run, until one passes back: that is told
+    to this process, which is then stopped (`run.hands`). Run again with its number (`inside`), that
+    function is called here; others of its kind stand aside while it trains, and are really
+    run behind it if they know of no group, for somebody may wait for what they find.
 
     Args:
         run: Takes how many there are, and how many numbers they exchange.
         rank: Of the process in whose place the script is run, where it starts them itself.
         alone: Whether it is to be the only process of its groups.
-        inside: Whether `Process.start` calls a function of the script's own here, too. If not, a
-            script that waits for such a process before it has trained is stopped.
+        inside: Which of the functions that are given to `Process.start` is called here, from 1 on;
+            0 for none.
+        unwatched: Called in processes that are really started, which nobody watches.
     """
-    start, join = BaseProcess.start, BaseProcess.join
-    own = list[BaseProcess]()
+    start, bootstrap, own = BaseProcess.start, vars(BaseProcess)["_bootstrap"], list[BaseProcess]()
+    functions, here = list[Any](), os.getpid()  # those of processes of its own, and this process
+    asks, answers = os.pipe(), os.pipe()  # of a process that trains, and what it is to do
+    since, over = list[float](), threading.Event()  # when one asked, and whether the script ended
 
     def begun() -> bool:
         return bool(run.backwards) or (distributed.is_available() and distributed.is_initialized())
 
+    def forked(self: BaseProcess) -> None:
+        # what is forked knows what this one does, and need not load anything
+        self._Popen = popen_fork.Popen  # pyright: ignore[reportAttributeAccessIssue]
+        self._after_fork = vars(BaseProcess)["_after_fork"].__func__  # which others leave out
+        start(self)
+
     def started(self: BaseProcess) -> None:
-        if not is_own(_file_of(getattr(self, "_target", None) or type(self).run)):
+        function = getattr(self, "_target", None) or type(self).run
+        if os.getpid() != here or not is_own(_file_of(function)):
             return start(self)
         own.append(self)
-        run.hands = True
-        if inside:
-            if len(own) > rank and not begun():
-                self.run()
+        functions.append(function)
+        alike = 0 < inside <= len(own) and functions[inside - 1] == function
+        called = alike and not begun() and len(own) >= inside + rank
+        if called:
+            before = process._current_process  # pyright: ignore[reportAttributeAccessIssue]
+            process._current_process = self  # pyright: ignore[reportAttributeAccessIssue]
+            try:
+                with contextlib.suppress(SystemExit):
+                    self.run()
+            finally:
+                process._current_process = before  # pyright: ignore[reportAttributeAccessIssue]
+        if called or (alike and (run.grouped or not begun())):
             # whoever waits for it finds it ended
             self.run, self._args, self._kwargs = os.getpid, (), {}  # pyright: ignore
-        return start(self)
+        return forked(self)
 
-    def joined(self: BaseProcess, timeout: float | None = None) -> None:
-        if self in own and not inside and not run.backwards and not run.modules:
+    def bootstrapped(self: BaseProcess, *args: Any, **named: Any) -> Any:
+        unwatched()
+        number = own.index(self) + 1 if self in own else 0
+        backward = torch.autograd.backward
+
+        def heard(*args: Any, **named: Any) -> Any:
+            torch.autograd.backward = backward
+            os.write(asks[1], bytes([min(number, 255)]))
+            while not select.select([answers[0]], [], [], ASKING)[0]:
+                os.kill(here, signal.SIGURG)
+            return backward(*args, **named)
+
+        if not inside and os.getppid() == here:
+            torch.autograd.backward = heard
+        return bootstrap(self, *args, **named)
+
+    def asked(*_: Any) -> None:
+        if os.getpid() != here or run.hands is not None:
+            return
+        if not select.select([asks[0]], [], [], 0)[0]:
+            return
+        since.append(time.monotonic())
+        if begun():  # it trains itself, and what others do is their business
+            os.write(answers[1], b"." * len(os.read(asks[0], 255)))
+        elif since[-1] - since[0] > ALLOWED and not over.is_set():
+            number = os.read(asks[0], 1)[0]
+            run.hands = functions.index(functions[number - 1]) + 1 if number else 0
             raise Stopped
-        join(self, timeout)
 
     def called(
         fn: Callable[..., Any],
@@ -93,16 +151,35 @@ def as_one(
         **_: Any,
     ) -> Any:
         run.processes = 1 if alone else max(run.processes, nprocs)
+        left = list[BaseProcess]()
         for at in range(min(rank, nprocs - 1), nprocs):
-            fn(at, *args)
-            if begun():  # and what only prepares is done for all
-                break
-        return None if join else _Done()
+            if not begun():  # and what only prepares is done for all
+                fn(at, *args)
+            elif not run.grouped:  # somebody may wait for what they find
+                left.append(
+                    multiprocessing.get_context("fork").Process(target=fn, args=(at, *args))
+                )
+                start(left[-1])
+        done = _Done(left)
+        return done if not join else done.join() and None
+
+    read = type(os.environ).__getitem__
+
+    def got(self: Any, name: str) -> str:
+        try:
+            return read(self, name)
+        except KeyError:
+            run.wanted |= name in WANTED
+            raise
 
     with contextlib.ExitStack() as undo:
+        for end in (*asks, *answers):
+            undo.callback(os.close, end)
+        undo.callback(signal.signal, signal.SIGURG, signal.signal(signal.SIGURG, asked))
         instead: list[tuple[Any, str, Any]] = [
+            (type(os.environ), "__getitem__", got),
             (BaseProcess, "start", started),
-            (BaseProcess, "join", joined),
+            (BaseProcess, "_bootstrap", bootstrapped),
             (multiprocessing, "spawn", called),
             (multiprocessing, "start_processes", called),
         ]
@@ -110,6 +187,7 @@ def as_one(
             from torch.distributed.launcher.api import elastic_launch
 
             own_objects = distributed.broadcast_object_list
+            own_barrier = distributed.monitored_barrier
 
             def launched(self: Any, *words: Any) -> dict[int, Any]:
                 count = 1 if alone else self._config.max_nodes * self._config.nproc_per_node
@@ -121,10 +199,15 @@ def as_one(
                     raise NeedsOthers("objects that another process broadcasts")
                 own_objects(listed, src, *rest, **named)
 
+            def monitored(group: Any = None, *rest: Any, **named: Any) -> None:
+                if distributed.get_backend(group) != BACKEND:  # of which it knows but one
+                    own_barrier(group, *rest, **named)
+
             grouped = functools.partial(_group, run, alone, distributed.init_process_group)
             instead += [
                 (elastic_launch, "__call__", launched),
                 (distributed, "broadcast_object_list", objects),
+                (distributed, "monitored_barrier", monitored),
                 (distributed, "init_process_group", grouped),
                 (distributed.distributed_c10d, "init_process_group", grouped),
                 (distributed.device_mesh, "init_process_group", grouped),
@@ -132,15 +215,23 @@ def as_one(
         for owner, name, function in instead:
             undo.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, function)
+        undo.callback(over.set)
         yield
 
 
 class _Done:
-    """What `torch.multiprocessing.spawn(..., join=False)` gives, of processes that have ended."""
+    """What `torch.multiprocessing.spawn(..., join=False)` gives.
 
-    processes: Sequence[Any] = ()
+    Args:
+        processes: Those that were really started.
+    """
+
+    def __init__(self, processes: Sequence[BaseProcess] = ()) -> None:
+        self.processes = processes
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
+        for one in self.processes:
+            one.join(timeout)
         return True
 
     def pids(self) -> list[int]:
@@ -208,8 +299,11 @@ def _group_of_alike() -> Callable[[ScriptRun, int, int], Any]:
                 if frame.f_globals.get("__name__", "").startswith("torch.distributed.fsdp"):
                     raise NeedsOthers("shards of weights that others hold")
                 frame = frame.f_back
+            count = sum(t.numel() for t in read if t.is_floating_point())
             if self._run.backwards:
-                self._run.exchanged += sum(t.numel() for t in read if t.is_floating_point())
+                self._run.exchanged += count
+            else:
+                self._run.told += count
             future = torch.futures.Future()
             future.set_result(result)
             return work_of(future)
@@ -235,7 +329,10 @@ def _group_of_alike() -> Callable[[ScriptRun, int, int], Any]:
         reduce = allreduce_coalesced = allreduce
 
         def broadcast(self, tensors: Any, opts: Any = None) -> Any:
-            return self._done(tensors)
+            before = self._run.exchanged
+            done = self._done(tensors, tensors)
+            self._run.broadcast += self._run.exchanged - before
+            return done
 
         def barrier(self, opts: Any = None) -> Any:
             return self._done([])
@@ -256,7 +353,8 @@ def _group_of_alike() -> Callable[[ScriptRun, int, int], Any]:
             return self.allgather([[*copies] for copies in zip(*outs, strict=True)], given)
 
         def all_gather_single(self, out: Any, given: Any, opts: Any = None) -> Any:
-            out.detach().view(self._of, -1).copy_(given.detach().reshape(1, -1))
+            own = given.detach().reshape(1, -1).clone()  # it may lie in its place within `out`
+            out.detach().view(self._of, -1).copy_(own)
             return self._done([out], [given])
 
         _allgather_base = all_gather_single

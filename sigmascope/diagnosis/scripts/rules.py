@@ -1026,7 +1026,21 @@ UNSYNCHRONISED = Kind(
 )
 
 
-@rule("script", REPEATED_ORDER, SAME_BATCHES, UNSYNCHRONISED)
+DIFFERENT_STARTS = Kind(
+    "different-starts",
+    "processes that average their gradients begin with different weights, which nobody evens out",
+    "Arithmetic: equal steps leave a difference as it is",
+    even_if_it_learns=True,
+)
+IDLE_PROCESS = Kind(
+    "idle-process",
+    "a process of a group passes gradients back and never steps, nor is handed weights",
+    "Arithmetic: its gradients stay those of the weights that it began with",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", REPEATED_ORDER, SAME_BATCHES, UNSYNCHRONISED, DIFFERENT_STARTS, IDLE_PROCESS)
 def several_processes(run: ScriptRun) -> Iterator[Finding]:
     """Processes that see the same, or know nothing of each other."""
     for loader in run.loaders.values():
@@ -1057,17 +1071,48 @@ def several_processes(run: ScriptRun) -> Iterator[Finding]:
                 "average the gradients before each step.",
             ),
         )
+    second = run.beside
+    if second is None:
+        return
+    # of models of its own each process knows nothing, and what is handed on later may be weights
     parallel = any(m.kind == "DistributedDataParallel" for m in run.modules)
     averaged = run.exchanged >= 0.9 * held * (run.steps - 1)
-    alike = len(run.beside) >= FEW and run.beside == run.batches
+    gradients = run.averaged >= 0.9 * held * (run.steps - 1)
+    alone = run.exchanged - run.averaged < MANY * held
+    starts = [o.start for r in (run, second) for o in r.optimizers[:1]]
+    if gradients and alone and run.told < MANY * held and len({*starts}) > 1:
+        yield DIFFERENT_STARTS.finding(
+            _where(run.main.place if run.main else None),
+            "warning",
+            _share(run.steps, run.steps),
+            f"Run in the place of the second process, the script begins with other weights: their "
+            f"sizes add up to {starts[1]:.6g}, and to {starts[0]:.6g} in the first. Gradients are "
+            "averaged, weights never: those of each process stay as far from the others' as they "
+            "are, and a gradient is of models that none of them has.",
+            (
+                "Broadcast the weights before the first step, or set the same seed before they are "
+                "drawn; `DistributedDataParallel` does the former.",
+            ),
+        )
+    handed = second.broadcast >= MANY * held * second.backwards
+    if not second.steps and second.backwards >= FEW and not handed:
+        yield IDLE_PROCESS.finding(
+            _where(run.main.place if run.main else None),
+            "warning",
+            _share(second.backwards, second.backwards),
+            f"Run in the place of the second process, the script makes {second.backwards} backward "
+            "passes and no step: its weights stay what they were, and nobody hands others on.",
+            ("Step in every process; print and save in the first one alone.",),
+        )
+    alike = len(second.batches) >= FEW and second.batches == run.batches
     if alike and (parallel or averaged):
         yield SAME_BATCHES.finding(
             _where(next((e.place for e in run.loaders.values()), None)),
             "warning",
-            _share(len(run.beside), len(run.beside)),
+            _share(len(second.batches), len(second.batches)),
             f"Run in the place of the second process, the script learns from the same "
-            f"{len(run.beside)} batches, number by number: {run.processes} processes do the work "
-            "of one.",
+            f"{len(second.batches)} batches, number by number: {run.processes} processes do the "
+            "work of one.",
             ("Give the loader a `DistributedSampler`, so that each process sees a part.",),
         )
 

@@ -69,7 +69,8 @@ class Script:
         folder: Where it is run; the present one if not given.
         launched: Whether it is told to be one of two processes, as `torchrun` tells it.
         alone: Whether it is the only one of its processes, however many it asks for.
-        inside: Whether functions that it gives to processes of its own are called in its own.
+        inside: Which of the functions that it gives to processes of its own is called in its own,
+            from 1 on; 0 for none.
     """
 
     target: str
@@ -77,7 +78,7 @@ class Script:
     folder: str = ""
     launched: bool = False
     alone: bool = False
-    inside: bool = False
+    inside: int = 0
 
     @property
     def name(self) -> str:
@@ -346,7 +347,7 @@ def run_here(job: Job) -> ScriptRun:
     limits = {"steps": job.steps, "seconds": job.seconds, "least": job.least}
     recorded = job.network > 0
     watch = Observer(**limits, intervention=job.intervention, recorded=recorded, traced=job.traced)
-    how = {"alone": job.script.alone, "inside": job.script.inside}
+    how = {"alone": job.script.alone, "inside": job.script.inside, "unwatched": watch.close}
     with seeded(job.seed, job.rank), as_one(watch.run, job.rank, **how):
         try:
             with contextlib.nullcontext() if job.bare else watch:

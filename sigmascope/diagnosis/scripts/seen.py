@@ -67,6 +67,7 @@ class OptimizerSeen:
         vain: Steps in a row before which none did.
         evaluated: Steps in which a closure called a model more than once.
         changing: Those of them in which no call was given what another one was.
+        start: Sum of the sizes of what it holds before its first step, in a group of processes.
         rounded: Share of the numbers with a gradient that a step left as they were, now and then.
         held_in: The precision of the first of them.
         unasked: Steps whose closure called no model and passed nothing back.
@@ -107,6 +108,7 @@ class OptimizerSeen:
     vain: int = 0
     evaluated: int = 0
     changing: int = 0
+    start: float = 0.0
     rounded: list[float] = field(default_factory=list)
     held_in: str = ""
     unasked: int = 0
@@ -408,9 +410,14 @@ class ScriptRun:
         processes: How many the script asks for, of which this is one.
         grouped: Whether they are a group, and know of one another.
         rank: Of this one in it.
-        exchanged: Numbers that these gave to one another, from the first backward pass on.
-        beside: `batches` of the second process, where that was run, too.
-        hands: Whether it gave functions of its own to processes.
+        told: Numbers that these gave to one another before the first backward pass.
+        exchanged: From there on.
+        averaged: Those of them that they gave between a backward pass and a step.
+        broadcast: Those of them that one gave to all.
+        beside: The first steps of the second process, where that was run, too.
+        wanted: Whether it asked for what a launcher tells a process, and that was not there.
+        hands: Which of the functions that it gave to processes trains, from 1 on; 0 for one that a
+            pool of processes calls, None for none.
         early: The same when as many steps were made as other runs are given, where it went on.
     """
 
@@ -479,9 +486,13 @@ class ScriptRun:
     processes: int = 1
     grouped: bool = False
     rank: int = 0
+    told: int = 0
     exchanged: int = 0
-    beside: list[tuple[tuple[int, ...], float]] = field(default_factory=list)
-    hands: bool = False
+    averaged: int = 0
+    broadcast: int = 0
+    beside: "ScriptRun | None" = field(default=None, compare=False)
+    wanted: bool = False
+    hands: int | None = None
     early: "ScriptRun | None" = field(default=None, compare=False)
 
     @property
