@@ -366,6 +366,7 @@ def _begun(runner: Runner, job: Job) -> tuple[Script, Outcome]:
                 script, first = form, again
     if first.run.processes > 1 and first.run.steps >= FEW:
         how = {"start": job.start, "rank": 1, "output": "/dev/null"}
+        how["objects"] = tuple(first.run.objects)
         least = min(job.seconds, 2 * FEW * first.run.seconds / first.run.steps + AHEAD)
         second = runner.run(Job(script, FEW, least, **how)).run
         first.run.beside = second if second.rank != first.run.rank else None

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import inspect
 import os
+import pickle
 import select
 import signal
 import socket
@@ -62,6 +63,7 @@ def as_one(
     *,
     alone: bool = False,
     inside: int = 0,
+    objects: Sequence[bytes] = (),
     unwatched: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """Let what a script asks of several processes be done by this one.
@@ -77,8 +79,11 @@ def as_one(
         alone: Whether it is to be the only process of its groups.
         inside: Which of the functions that are given to `Process.start` is called here, from 1 on;
             0 for none.
+        objects: What the first process broadcast that is no tensor, in order, where this one is
+            another.
         unwatched: Called in processes that are really started, which nobody watches.
     """
+    handed = [*objects]
     start, bootstrap, own = BaseProcess.start, vars(BaseProcess)["_bootstrap"], list[BaseProcess]()
     functions, here = list[Any](), os.getpid()  # those of processes of its own, and this process
     asks, answers = os.pipe(), os.pipe()  # of a process that trains, and what it is to do
@@ -90,7 +95,8 @@ def as_one(
     def forked(self: BaseProcess) -> None:
         # what is forked knows what this one does, and need not load anything
         self._Popen = popen_fork.Popen  # pyright: ignore[reportAttributeAccessIssue]
-        self._after_fork = vars(BaseProcess)["_after_fork"].__func__  # which others leave out
+        after = vars(BaseProcess)["_after_fork"].__func__  # which those that are spawned leave out
+        vars(self)["_after_fork"] = after
         start(self)
 
     def started(self: BaseProcess) -> None:
@@ -194,10 +200,15 @@ def as_one(
                 tell_as_launcher(min(rank, count - 1), count)
                 return {rank: self._entrypoint(*words)}
 
-            def objects(listed: Any, src: int | None = 0, *rest: Any, **named: Any) -> None:
-                if distributed.get_backend() == BACKEND and src != distributed.get_rank():
+            def given(listed: Any, src: int | None = 0, *rest: Any, **named: Any) -> None:
+                if distributed.get_backend() != BACKEND:
+                    own_objects(listed, src, *rest, **named)
+                elif src == distributed.get_rank():
+                    run.objects.append(pickle.dumps(listed))
+                elif handed:
+                    listed[:] = pickle.loads(handed.pop(0))
+                else:
                     raise NeedsOthers("objects that another process broadcasts")
-                own_objects(listed, src, *rest, **named)
 
             def monitored(group: Any = None, *rest: Any, **named: Any) -> None:
                 if distributed.get_backend(group) != BACKEND:  # of which it knows but one
@@ -206,7 +217,7 @@ def as_one(
             grouped = functools.partial(_group, run, alone, distributed.init_process_group)
             instead += [
                 (elastic_launch, "__call__", launched),
-                (distributed, "broadcast_object_list", objects),
+                (distributed, "broadcast_object_list", given),
                 (distributed, "monitored_barrier", monitored),
                 (distributed, "init_process_group", grouped),
                 (distributed.distributed_c10d, "init_process_group", grouped),

@@ -286,8 +286,11 @@ def left_out(run: ScriptRun) -> Iterator[Finding]:
             )
     main = run.main
     called = [m for m in run.modules if m.parameters and m.in_training + m.in_evaluation >= FEW]
-    if main is None or main.steps < FEW or not called or (main.given_by_hand and not run.backwards):
-        return  # of gradients that are derived otherwise it is not known where they belong
+    by_hand = main is not None and main.given_by_hand and not (run.backwards and main.old)
+    if main is None or main.steps < FEW or not called or by_hand:
+        # of gradients that are derived otherwise, or handed on by a copy, it is not known where
+        # they belong
+        return
     free = [m for m in called if m.parameters > m.frozen]
     outside = [m for m in free if m.outside]
     idle = any(0 < 0.9 * o.looked <= o.empty + o.emptied for o in run.optimizers)

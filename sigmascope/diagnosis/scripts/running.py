@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
+from multiprocessing.util import _run_finalizers
 from pathlib import Path
 from statistics import fmean
 from types import FrameType, ModuleType
@@ -110,6 +111,7 @@ class Job:
         source: What is run in the place of what the file holds, if that is changed.
         bare: Whether nothing is watched, so that what it raises is its own.
         rank: Of the process in whose place it is run, of several.
+        objects: What the first of these broadcast that is no tensor, in order.
     """
 
     script: Script
@@ -126,6 +128,7 @@ class Job:
     source: str = ""
     bare: bool = False
     rank: int = 0
+    objects: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -270,6 +273,8 @@ def _apart(job: Job, made: str) -> str:
         finally:
             with contextlib.suppress(Exception):  # a script may have closed it, or put None there
                 sys.stdout.flush()
+            with contextlib.suppress(Exception):  # locks and pools that it made, and not its queues
+                _run_finalizers(0)
             os._exit(0)
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
@@ -347,7 +352,8 @@ def run_here(job: Job) -> ScriptRun:
     limits = {"steps": job.steps, "seconds": job.seconds, "least": job.least}
     recorded = job.network > 0
     watch = Observer(**limits, intervention=job.intervention, recorded=recorded, traced=job.traced)
-    how = {"alone": job.script.alone, "inside": job.script.inside, "unwatched": watch.close}
+    how: dict[str, Any] = {"alone": job.script.alone, "inside": job.script.inside}
+    how |= {"objects": job.objects, "unwatched": watch.close}
     with seeded(job.seed, job.rank), as_one(watch.run, job.rank, **how):
         try:
             with contextlib.nullcontext() if job.bare else watch:

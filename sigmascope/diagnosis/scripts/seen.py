@@ -414,6 +414,7 @@ class ScriptRun:
         exchanged: From there on.
         averaged: Those of them that they gave between a backward pass and a step.
         broadcast: Those of them that one gave to all.
+        objects: What this one broadcasts that is no tensor, in order.
         beside: The first steps of the second process, where that was run, too.
         wanted: Whether it asked for what a launcher tells a process, and that was not there.
         hands: Which of the functions that it gave to processes trains, from 1 on; 0 for one that a
@@ -490,6 +491,7 @@ class ScriptRun:
     exchanged: int = 0
     averaged: int = 0
     broadcast: int = 0
+    objects: list[bytes] = field(default_factory=list)
     beside: "ScriptRun | None" = field(default=None, compare=False)
     wanted: bool = False
     hands: int | None = None

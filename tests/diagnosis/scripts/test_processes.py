@@ -201,6 +201,18 @@ BARE = (WRAPPED, "pass")
 PASSED = ("model(x), y", "model.module(x), y")
 BY_HAND = ("        loss.backward()\n", AVERAGED)
 LOGGED = ("opt.step()\n", "opt.step(); dist.all_reduce(loss.detach())\n")
+EACH = "for p in model.parameters(): "
+HANDED = ("pass\n", f"{EACH}dist.broadcast(p.data, 0)\n")
+AVERAGED_WEIGHTS = (
+    "opt.step()\n",
+    f"opt.step()\n        {EACH}dist.all_reduce(p.data); p.data /= 2\n",
+)
+IDLE = ("opt.step()\n", "rank or opt.step()\n")
+SERVED = (
+    "        rank or opt.step()\n",
+    f"        {EACH}dist.reduce(p.grad, 0)\n        rank or opt.step()\n"
+    f"        {EACH}dist.broadcast(p.data, 0)\n",
+)
 FROZEN = ("nn.Linear(8, 16)", "nn.Linear(8, 16).requires_grad_(False)")
 CASES = {  # what is told first, and of what
     "healthy": (None, script()),
@@ -217,6 +229,11 @@ CASES = {  # what is told first, and of what
     "bare": ("unsynchronised-processes", script(BARE)),
     "bare, logged": ("unsynchronised-processes", script(BARE, LOGGED)),
     "passed by": ("unsynchronised-processes", script(PASSED, start=STARTED)),
+    "own starts": ("different-starts", script(OWN, BARE, BY_HAND)),
+    "broadcast": (None, script(OWN, BARE, BY_HAND, HANDED)),
+    "averaged weights": (None, script(OWN, BARE, BY_HAND, AVERAGED_WEIGHTS)),
+    "idle": ("idle-process", script(IDLE)),
+    "served": (None, script(IDLE, BARE, SERVED)),
     "softmax": ("softmax-twice", script(("(model(x), y)", "(model(x).softmax(1), y)"))),
 }  # fmt: skip
 
@@ -232,7 +249,7 @@ def test_of_several_processes_one_is_run_and_tells_of_them(first, text, tmp_path
     script, found = begun(runner, tmp_path, text)
     assert found.run.error is None
     assert found.run.steps >= 8
-    assert "other processes" in _others(script, found.run)[0]
+    assert _others(script, found.run)[0].startswith("other processes: one of 2 was run")
     names = [f.name for f in found_in(found.run) if f.severity != "note"]
     assert names[:1] == ([] if first is None else [first])
 
@@ -279,3 +296,138 @@ opt = torch.optim.SGD(fully_shard(model).parameters(), lr=0.5)"""
     assert how.alone
     assert found.run.steps >= 8
     assert not found_in(found.run)
+
+
+LONE = """\
+import os, sys, time, torch
+from torch import multiprocessing as mp, nn
+from torch.nn import functional as F
+
+def pieces(net, steps=20):
+    for _ in range(steps):
+        x = torch.randn(32, 8)
+        yield net, F.cross_entropy(net(x), (x[:, 0] > 0).long())
+
+def learn(k, told, shared, stop):
+    torch.manual_seed(k)
+    net = nn.Linear(8, 2) if shared is None else shared
+    opt = torch.optim.SGD(net.parameters(), lr=0.3)
+    for _, loss in pieces(net):
+        opt.zero_grad(); loss.backward(); opt.step()
+    told.put(loss.item()); stop.set()
+
+def follow(told, shared, stop):
+    while not stop.is_set(): shared(torch.zeros(1, 8)); time.sleep(0.01)
+
+def copied(k, told, shared, stop):
+    net, opt = nn.Linear(8, 2), torch.optim.SGD(shared.parameters(), lr=0.3)
+    for _, loss in pieces(net):
+        net.zero_grad(); loss.backward()
+        for p, q in zip(net.parameters(), shared.parameters()): q.grad = p.grad
+        opt.step(); net.load_state_dict(shared.state_dict())
+    told.put(loss.item()); stop.set()
+
+if __name__ == "__main__":
+    how = mp.get_context("spawn")
+    told, stop, shared = how.Queue(), how.Event(), nn.Linear(8, 2).share_memory()
+"""
+ENDED = "    assert len([told.get(timeout=20) for _ in range(count)]) == count\n"
+ENDED += "    for one in ones: one.join()\n    print('ended')\n"
+OF_LEARNERS = "ones = [how.Process(target={}, args=(k, told, {}, stop)) for k in range({})]"
+FOLLOWS = "first = how.Process(target=follow, args=(told, shared, stop)); first.start()"
+
+
+def roles(learner, shared, *, count, before="pass", **of):
+    ones = OF_LEARNERS.format(learner, shared, count)
+    own = f"    count = {count}\n    {before}\n    {ones}\n    for one in ones: one.start()\n"
+    return LONE + own + ENDED
+
+
+ROLES = {
+    "results are waited for": (roles("learn", None, count=3), 1),
+    "shared weights": (roles("learn", "shared", count=2), 1),
+    "one that tests comes first": (roles("learn", "shared", count=2, before=FOLLOWS), 2),
+    "gradients are handed on": (roles("copied", "shared", count=2, before=FOLLOWS), 2),
+}
+
+
+@pytest.mark.parametrize(("text", "inside"), ROLES.values(), ids=ROLES)
+def test_the_process_that_trains_is_found_among_others(text, inside, tmp_path, runner):
+    (tmp_path / "train.py").write_text(text)
+    output = tmp_path / "printed"
+    job = Job(Script(str(tmp_path / "train.py")), 60, 20.0, start=20.0, output=str(output))
+    how, found = _begun(runner, job)
+    assert (how.inside, found.late, found.run.error) == (inside, False, None)
+    assert found.run.steps == 20
+    assert not [f for f in found_in(found.run) if f.severity != "note"]
+    assert output.read_text().endswith("ended\n")
+
+
+def test_what_waits_for_results_of_others_that_are_spawned_has_them(tmp_path, runner):
+    text = LONE + "    mp.spawn(learn, (told, None, stop), nprocs=3); count, ones = 3, []\n" + ENDED
+    found = begun(runner, tmp_path, text)[1]
+    assert (found.run.steps, found.run.error, found.late) == (20, None, False)
+
+
+def test_a_script_that_trains_in_a_pool_is_refused_as_that(tmp_path):
+    pooled = """\
+    with mp.get_context("fork").Pool(2) as pool: pool.map(alone, range(2))
+"""
+    alone = """\
+def alone(k):
+    net = nn.Linear(8, 2)
+    for _, loss in pieces(net): loss.backward()
+
+if __name__"""
+    (tmp_path / "train.py").write_text((LONE + pooled).replace("if __name__", alone))
+    with pytest.raises(Refusal, match="in processes of a pool"):
+        diagnose_script(str(tmp_path / "train.py"), output="/dev/null", seconds=20)
+
+
+ASKED = {
+    "number": 'int(os.getenv("RANK"))',
+    "assertion": 'assert "LOCAL_RANK" in os.environ, "start it by torchrun"',
+    "exit": 'os.environ.get("LOCAL_RANK") or sys.exit("start it by torchrun")',
+    "silent exit": '"WORLD_SIZE" in os.environ or sys.exit(0)',
+    "key": 'os.environ["LOCAL_RANK"]',
+}
+
+
+@pytest.mark.parametrize("asks", ASKED.values(), ids=ASKED)
+def test_what_a_launcher_tells_is_told_to_whoever_asks_for_it(asks, tmp_path, runner):
+    ranked = f'{asks}; work(int(os.environ["RANK"]), 2)'
+    how, found = begun(runner, tmp_path, script(start=ranked))
+    assert how.launched
+    assert (found.run.processes, found.run.error) == (2, None)
+    assert found.run.steps >= 8
+
+
+def test_other_processes_are_given_what_the_first_broadcasts(tmp_path, runner):
+    wanted = f"""\
+settings = [{{"size": 16}} if rank == 0 else None]
+dist.broadcast_object_list(settings, src=0)
+dist.monitored_barrier()
+assert settings[0]["size"] == 16
+{WRAPPED}"""
+    found = begun(runner, tmp_path, script((WRAPPED, wanted)))[1]
+    assert found.run.error is None
+    assert found.run.beside.error is None
+    assert found.run.beside.steps == 8
+
+
+def test_shards_whose_memory_is_given_back_are_not_read(tmp_path, runner):
+    sharded = """\
+from torch.distributed.fsdp import fully_shard
+[fully_shard(layer) for layer in model if isinstance(layer, nn.Linear)]
+opt = torch.optim.SGD(fully_shard(model).parameters(), lr=0.5)"""
+    how, found = begun(runner, tmp_path, script((WRAPPED, sharded)))
+    assert how.alone
+    assert (found.run.error, found.run.steps >= 8) == (None, True)
+
+
+def test_a_part_that_lies_in_what_is_gathered_is_gathered(ended):
+    with as_one(ScriptRun(), 0):
+        distributed.init_process_group(world_size=2, rank=1)
+    whole = torch.arange(4.0)
+    distributed.distributed_c10d._get_default_group()._allgather_base(whole, whole[2:])
+    assert whole.tolist() == [2, 3, 2, 3]
