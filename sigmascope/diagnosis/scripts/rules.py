@@ -1068,7 +1068,8 @@ def several_processes(run: ScriptRun) -> Iterator[Finding]:
             _share(run.steps, run.steps),
             f"{run.processes} processes train, and in {run.steps} steps of this one "
             f"{run.exchanged:,} numbers were exchanged, where its weights are {held:,}: neither "
-            "gradients nor weights are averaged, and each process trains a model of its own.",
+            "gradients nor weights are averaged, and each process trains a model of its own"
+            + (", unless weights are averaged later than that." if run.stopped else "."),
             (
                 "Call the model that `DistributedDataParallel` gives, and not what is in it; or "
                 "average the gradients before each step.",

@@ -16,17 +16,18 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
-from multiprocessing.util import _run_finalizers
+from multiprocessing import util
 from pathlib import Path
 from statistics import fmean
 from types import FrameType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -40,7 +41,7 @@ from sigmascope.diagnosis.rules.outputs import UNFIT_TARGETS
 from sigmascope.diagnosis.rules.representations import UNRELATED_TARGETS
 from sigmascope.diagnosis.scripts import processes
 from sigmascope.diagnosis.scripts.interventions import Intervention
-from sigmascope.diagnosis.scripts.observer import Observer, Stopped
+from sigmascope.diagnosis.scripts.observer import Observer, Stopped, is_own
 from sigmascope.diagnosis.scripts.processes import NeedsOthers, as_one, tell_as_launcher
 from sigmascope.diagnosis.scripts.replay import SAMPLES, program_of_step
 from sigmascope.diagnosis.scripts.seen import ScriptRun
@@ -274,7 +275,7 @@ def _apart(job: Job, made: str) -> str:
             with contextlib.suppress(Exception):  # a script may have closed it, or put None there
                 sys.stdout.flush()
             with contextlib.suppress(Exception):  # locks and pools that it made, and not its queues
-                _run_finalizers(0)
+                vars(util)["_run_finalizers"](0)
             os._exit(0)
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
@@ -354,15 +355,16 @@ def run_here(job: Job) -> ScriptRun:
     watch = Observer(**limits, intervention=job.intervention, recorded=recorded, traced=job.traced)
     how: dict[str, Any] = {"alone": job.script.alone, "inside": job.script.inside}
     how |= {"objects": job.objects, "unwatched": watch.close}
-    with seeded(job.seed, job.rank), as_one(watch.run, job.rank, **how):
+    with seeded(job.seed, job.rank), as_one(watch.run, job.rank, **how), _leaving():
         try:
             with contextlib.nullcontext() if job.bare else watch:
                 started(job.script, job.source)
         except Stopped:
             pass
-        except SystemExit as error:
-            if error.code not in (None, 0):
-                watch.run.error = ("SystemExit", str(error.code), "")
+        except (SystemExit, _Left) as error:
+            code = error.code if isinstance(error, SystemExit) else error.args[0]
+            if code not in (None, 0):
+                watch.run.error = ("SystemExit", str(code), "")
         except KeyboardInterrupt:
             watch.run.stopped = True
         except BaseException as error:  # noqa: BLE001 (theirs, whatever it is: told as theirs)
@@ -380,6 +382,28 @@ def run_here(job: Job) -> ScriptRun:
             if ours and not job.bare:  # the last place of this package that it came through
                 watch.run.crossed = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
     return watch.run
+
+
+@contextlib.contextmanager
+def _leaving() -> Iterator[None]:
+    """Let a script that leaves by `os._exit` end, so that what was seen of it is not lost."""
+    leave, here = os._exit, os.getpid()
+
+    def left(status: int) -> NoReturn:
+        main = os.getpid() == here and threading.current_thread() is threading.main_thread()
+        if not (main and is_own(sys._getframe(1).f_code.co_filename)):
+            leave(status)
+        raise _Left(status)
+
+    os._exit = left
+    try:
+        yield
+    finally:
+        os._exit = leave
+
+
+class _Left(BaseException):
+    """What `os._exit` is in the place of."""
 
 
 def started(script: Script, source: str = "") -> None:

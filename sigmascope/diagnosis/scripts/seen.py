@@ -2,6 +2,7 @@
 
 import linecache
 import re
+import sysconfig
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -519,7 +520,12 @@ class ScriptRun:
         """The line of the script's own code at which it ended with an error."""
         trace = self.error[2] if self.error else ""
         places = re.findall(r'File "([^"]+)", line (\d+)', trace)
-        own = [Line(file, int(at)) for file, at in places if "site-packages" not in file]
+        library = sysconfig.get_path("stdlib")
+        own = [
+            Line(file, int(at))
+            for file, at in places
+            if "site-packages" not in file and not file.startswith(library)
+        ]
         return own[-1] if own else None
 
     @property

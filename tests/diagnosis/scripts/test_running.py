@@ -43,6 +43,8 @@ def test_the_network_is_looked_at_where_there_is_time_for_it(runner, tmp_path):
 OWN = code((STEP, f"{STEP}        {{}}['mine']\n"))
 NO_GRADIENT = "element 0 of tensors does not require grad and does not have a grad_fn"
 LEFT = "import os\nos._exit(7)\n"
+BY_THREAD = "import os, threading as t, time\n"
+BY_THREAD += "t.Thread(target=lambda: os._exit(7)).start(); time.sleep(60)\n"
 KILLED = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
 
 
@@ -55,7 +57,8 @@ KILLED = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
         (code((BACK, "        loss.detach().backward()\n")), False, ("RuntimeError", NO_GRADIENT)),
         ("input()\n" + OWN, False, ("EOFError", "EOF when reading a line")),
         (KILLED, False, ("killed", "signal SIGKILL")),
-        (LEFT, False, ("killed", "exit code 7")),
+        (LEFT, False, ("SystemExit", "7")),
+        (BY_THREAD, False, ("killed", "exit code 7")),
     ],
 )
 def test_what_ends_a_script_is_its_own_and_leaves_the_runner_alive(
@@ -63,9 +66,14 @@ def test_what_ends_a_script_is_its_own_and_leaves_the_runner_alive(
 ):
     *found, trace = runner.run(job(tmp_path, text, bare=bare)).run.error
     assert tuple(found) == error
-    assert ("train.py" in trace) == (text not in (KILLED, LEFT))
+    assert ("train.py" in trace) == (text not in (KILLED, LEFT, BY_THREAD))
     assert "sigmascope" not in trace
     assert runner.run(job(tmp_path, code())).run.steps == 12
+
+
+def test_what_a_script_that_leaves_at_once_has_done_is_not_lost(runner, tmp_path):
+    found = runner.run(job(tmp_path, code() + "\nimport os\nos._exit(0)\n", steps=100)).run
+    assert (found.steps, found.error) == (64, None)
 
 
 @pytest.mark.parametrize("hook", ["stdout", "stderr", "excepthook", "__stdout__"])
