@@ -8,10 +8,12 @@ whatever a script starts ends with it. Files that a script writes are its own bu
 
 import contextlib
 import importlib
+import multiprocessing
 import os
 import pickle
 import random
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -276,6 +278,8 @@ def _apart(job: Job, made: str) -> str:
                 sys.stdout.flush()
             with contextlib.suppress(Exception):  # locks and pools that it made, and not its queues
                 vars(util)["_run_finalizers"](0)
+            with contextlib.suppress(Exception):  # and the folder of its sockets
+                shutil.rmtree(vars(multiprocessing.current_process())["_config"]["tempdir"])
             os._exit(0)
     with contextlib.suppress(OSError):
         os.setpgid(pid, pid)
@@ -312,6 +316,8 @@ def _kill(pid: int, how: signal.Signals) -> None:
 
 def _watched(job: Job, made: str) -> None:
     """Run a script under an observer, and write down what was seen."""
+    if not job.script.is_file:  # which is named from here, wherever it is run
+        sys.path.append(str(Path.cwd()))
     if job.script.folder:
         os.chdir(job.script.folder)
     if job.script.launched:

@@ -101,6 +101,29 @@ def test_files_beside_a_script_are_found_and_a_module_is_run_by_its_name(runner,
     assert runner.run(Job(script, 12, 20, output="/dev/null")).run.steps == 12
 
 
+def test_a_module_that_is_run_elsewhere_is_found_from_here(runner, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    script = Script("tests.diagnosis.scripts.loops", (), str(elsewhere))
+    found = runner.run(Job(script, 12, 20, output="/dev/null")).run
+    assert found.error is None
+
+
+def test_the_place_of_an_error_is_a_line_of_the_script_and_not_of_python(runner, tmp_path):
+    text = "import json\njson.loads('no')\n" + code()
+    assert runner.run(job(tmp_path, text)).run.raised.line == 2
+
+
+def test_of_locks_and_queues_nothing_is_left(runner, tmp_path):
+    text = "import multiprocessing as mp\nfrom multiprocessing import util\n"
+    text += "lock = mp.get_context('spawn').Lock(); print('at', util.get_temp_dir())\n" + code()
+    output = tmp_path / "printed"
+    runner.run(replace(job(tmp_path, text), output=str(output)))
+    said = output.read_text()
+    assert "leaked" not in said
+    assert not Path(said.split()[1]).exists()
+
+
 def test_finally_and_with_work_when_a_script_is_stopped(runner, tmp_path):
     lines = code().splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("for epoch"))
