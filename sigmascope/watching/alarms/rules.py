@@ -185,7 +185,6 @@ EDGE, DIVERGING = 1.0, 2.0  # of rate times sharpness
 LATELY = 30  # steps before losses rose, since which what moved has to do with it
 LONG, STEADY = 20, 0.1  # readings of each layer, and the spread of the logarithms of the last half
 STOPPED = math.log(1e3)  # by which updates fall beyond what the rate explains
-UNLEARNED, FALLEN = 128, 0.02  # steps in which something is learned, as a rule; of the first loss
 CHANCE = 1e-4  # of as many updates of zero in a row, where they were as frequent before
 LOPSIDED, SHIFTED = 0.8, 0.3  # imbalance: squared norms as 9 to 1; and how far it has moved
 CALMEST = 0.75  # of the first
@@ -280,34 +279,6 @@ class LossDrift(AlarmRule):
             f"The loss is {loss.lately:.3g}, {loss.undone:.0%} of the way back to where it began; "
             f"its best was {loss.best[0]:.3g}, {loss.since} steps ago, and three in four losses "
             f"are above nine in ten of that time{moved}."
-        )
-        return Sign(True, False, site, says, shown)
-
-
-@dataclass(frozen=True)
-class NothingLearned(AlarmRule):
-    """A loss that is what it was at first, or more, since the first step of all.
-
-    Against what is usual nothing shows that is wrong from the beginning.
-    """
-
-    def look(self, step: int, tracks: Tracks) -> Sign | None:
-        """As `Rule.look`."""
-        loss = tracks.loss
-        if loss.steps < UNLEARNED or step - loss.steps > UNLEARNED:  # it went on behind a restart
-            return None
-        fallen = loss.start - loss.lately
-        if fallen > FALLEN * abs(loss.start):
-            return CALM
-        site, moved, shown = LOSS, "", ((q.LOSS, LOSS, ""),)
-        dead = {s: t for s, t in tracks.of(DEAD).items() if t.last is not None and t.value > 0.5}
-        if dead:
-            site = max(dead, key=lambda s: dead[s].value)
-            moved = f"; {dead[site].value:.0%} of the units at {site} are dead"
-            shown += ((DEAD, site, ""),)
-        says = (
-            f"The loss is {loss.lately:.3g} behind {loss.steps} steps, and was {loss.start:.3g} in "
-            f"the first: nothing was learned, if the loss measures it{moved}."
         )
         return Sign(True, False, site, says, shown)
 
@@ -608,18 +579,6 @@ RULES: tuple[AlarmRule, ...] = (
          "Where another network moves the targets (games of two, Q-learning) losses rise in "
          "healthy training, too: judge by samples or returns."),
         patience=1,
-    ),
-    NothingLearned(
-        "nothing-learned",
-        "a note: behind 128 steps or more the loss is not two in a hundred below what it was in "
-        "the first; silent in a run that goes on",
-        "note", frozenset({q.LOSS}),
-        "arithmetic",
-        ("Change the learning rate tenfold, both ways, and look whether inputs and targets belong "
-         "together: `sigmascope diagnose` of the script tries what is usual.",
-         "Where the loss is no measure of what is learned (games of two networks, policy "
-         "gradients, targets that move) judge by another: nothing need be wrong.",),
-        patience=3,
     ),
     RateJump(
         "rate-jump",

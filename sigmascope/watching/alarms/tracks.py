@@ -53,7 +53,6 @@ class LossTrack:
 
     Attributes:
         count: Of losses.
-        steps: For which they stand.
         fast: Mean of the last few.
         slow: Mean over some tens of steps; losses beyond the limit are not taken in.
         scatter: Usual distance of a loss from the mean of the few before: no fall of the loss.
@@ -68,7 +67,6 @@ class LossTrack:
     """
 
     count: int = 0
-    steps: int = 0
     fast: float = 0.0
     slow: float = 0.0
     scatter: float = 0.0
@@ -90,7 +88,6 @@ class LossTrack:
         if not self.finite:
             return
         self.count += 1
-        self.steps += steps
         self._last.append(loss)
         self.since += steps
         self._due -= steps

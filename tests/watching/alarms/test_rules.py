@@ -617,21 +617,3 @@ def test_growth_that_ends_has_not_shrunk():
         value = math.exp(2 * min(max(step - 12, 0), 10))
         said += alarms.look(step, [Column("Frobenius norm", ["a"], [value])])
     assert [a.says.split(" at a ")[-1] for a in said][1:] == ["no longer grows at every look."]
-
-
-def test_what_was_never_learned_is_told_and_what_is_learned_slowly_is_not():
-    rule = BY_NAME["nothing-learned"]
-    rows = [{"loss": {LOSS: 2.3}}]
-    draw = fresh(0)
-    noise = [0.05 * float(torch.randn((), generator=draw)) for _ in range(300)]
-    flat, slow = [2.3 + n for n in noise], [2.3 - 0.002 * k + n for k, n in enumerate(noise)]
-    assert rule.look(100, fed(rows, flat[:100])) is None
-    sign = rule.look(200, fed(rows, flat[:200]))
-    assert sign.sure
-    assert "behind 200 steps" in sign.says
-    for count in range(128, 300):
-        assert not rule.look(count, fed(rows, slow[:count])).sure
-    assert rule.look(1200, fed(rows, flat[:200])) is None  # it goes on behind step 1000
-    rising = [1.0 + 0.1 * k for k in range(200)]
-    dead = [{"dead units": {"a": 0.2, "b": 0.9}}]
-    assert rule.look(200, fed(dead, rising)).site == "b"
