@@ -83,14 +83,35 @@ def as_one(
             another.
         unwatched: Called in processes that are really started, which nobody watches.
     """
-    handed = [*objects]
+    started = _called_here(run, rank, alone=alone, inside=inside, unwatched=unwatched)
+    with started, _asked_of_launchers(run), _grouped(run, rank, alone=alone, objects=objects):
+        yield
+
+
+@contextlib.contextmanager
+def _instead(*replaced: tuple[Any, str, Any]) -> Iterator[None]:
+    """Something else in the places of attributes."""
+    with contextlib.ExitStack() as undo:
+        for owner, name, function in replaced:
+            undo.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, function)
+        yield
+
+
+def _begun(run: ScriptRun) -> bool:
+    """Whether this process trains, or is about to."""
+    return bool(run.backwards) or (distributed.is_available() and distributed.is_initialized())
+
+
+@contextlib.contextmanager
+def _called_here(
+    run: ScriptRun, rank: int, *, alone: bool, inside: int, unwatched: Callable[[], None]
+) -> Iterator[None]:
+    """Functions that are given to processes, called in this one."""
     start, bootstrap, own = BaseProcess.start, vars(BaseProcess)["_bootstrap"], list[BaseProcess]()
     functions, here = list[Any](), os.getpid()  # those of processes of its own, and this process
     asks, answers = os.pipe(), os.pipe()  # of a process that trains, and what it is to do
     since, over = list[float](), threading.Event()  # when one asked, and whether the script ended
-
-    def begun() -> bool:
-        return bool(run.backwards) or (distributed.is_available() and distributed.is_initialized())
 
     def forked(self: BaseProcess) -> None:
         # what is forked knows what this one does, and need not load anything
@@ -106,7 +127,7 @@ def as_one(
         own.append(self)
         functions.append(function)
         alike = 0 < inside <= len(own) and functions[inside - 1] == function
-        called = alike and not begun() and len(own) >= inside + rank
+        called = alike and not _begun(run) and len(own) >= inside + rank
         if called:
             before = process._current_process  # pyright: ignore[reportAttributeAccessIssue]
             process._current_process = self  # pyright: ignore[reportAttributeAccessIssue]
@@ -115,7 +136,7 @@ def as_one(
                     self.run()
             finally:
                 process._current_process = before  # pyright: ignore[reportAttributeAccessIssue]
-        if called or (alike and (run.grouped or not begun())):
+        if called or (alike and (run.grouped or not _begun(run))):
             # whoever waits for it finds it ended
             self.run, self._args, self._kwargs = os.getpid, (), {}  # pyright: ignore
         return forked(self)
@@ -142,7 +163,7 @@ def as_one(
         if not select.select([asks[0]], [], [], 0)[0]:
             return
         since.append(time.monotonic())
-        if begun():  # it trains itself, and what others do is their business
+        if _begun(run):  # it trains itself, and what others do is their business
             os.write(answers[1], b"." * len(os.read(asks[0], 255)))
         elif since[-1] - since[0] > ALLOWED and not over.is_set():
             number = os.read(asks[0], 1)[0]
@@ -159,7 +180,7 @@ def as_one(
         run.processes = 1 if alone else max(run.processes, nprocs)
         left = list[BaseProcess]()
         for at in range(min(rank, nprocs - 1), nprocs):
-            if not begun():  # and what only prepares is done for all
+            if not _begun(run):  # and what only prepares is done for all
                 fn(at, *args)
             elif not run.grouped:  # somebody may wait for what they find
                 left.append(
@@ -169,6 +190,24 @@ def as_one(
         done = _Done(left)
         return done if not join else done.join() and None
 
+    with contextlib.ExitStack() as undo:
+        for end in (*asks, *answers):
+            undo.callback(os.close, end)
+        undo.callback(signal.signal, signal.SIGURG, signal.signal(signal.SIGURG, asked))
+        instead = _instead(
+            (BaseProcess, "start", started),
+            (BaseProcess, "_bootstrap", bootstrapped),
+            (multiprocessing, "spawn", called),
+            (multiprocessing, "start_processes", called),
+        )
+        undo.enter_context(instead)
+        undo.callback(over.set)
+        yield
+
+
+@contextlib.contextmanager
+def _asked_of_launchers(run: ScriptRun) -> Iterator[None]:
+    """What a script looks for in the environment that a launcher would have put there."""
     read = type(os.environ).__getitem__
 
     def got(self: Any, name: str) -> str:
@@ -178,55 +217,49 @@ def as_one(
             run.wanted |= name in WANTED
             raise
 
-    with contextlib.ExitStack() as undo:
-        for end in (*asks, *answers):
-            undo.callback(os.close, end)
-        undo.callback(signal.signal, signal.SIGURG, signal.signal(signal.SIGURG, asked))
-        instead: list[tuple[Any, str, Any]] = [
-            (type(os.environ), "__getitem__", got),
-            (BaseProcess, "start", started),
-            (BaseProcess, "_bootstrap", bootstrapped),
-            (multiprocessing, "spawn", called),
-            (multiprocessing, "start_processes", called),
-        ]
-        if distributed.is_available():
-            from torch.distributed.launcher.api import elastic_launch
+    with _instead((type(os.environ), "__getitem__", got)):
+        yield
 
-            own_objects = distributed.broadcast_object_list
-            own_barrier = distributed.monitored_barrier
 
-            def launched(self: Any, *words: Any) -> dict[int, Any]:
-                count = 1 if alone else self._config.max_nodes * self._config.nproc_per_node
-                tell_as_launcher(min(rank, count - 1), count)
-                return {rank: self._entrypoint(*words)}
+@contextlib.contextmanager
+def _grouped(run: ScriptRun, rank: int, *, alone: bool, objects: Sequence[bytes]) -> Iterator[None]:
+    """Groups of processes for which this one stands."""
+    if not distributed.is_available():
+        yield
+        return
+    from torch.distributed.launcher.api import elastic_launch
 
-            def given(listed: Any, src: int | None = 0, *rest: Any, **named: Any) -> None:
-                if distributed.get_backend() != BACKEND:
-                    own_objects(listed, src, *rest, **named)
-                elif src == distributed.get_rank():
-                    run.objects.append(pickle.dumps(listed))
-                elif handed:
-                    listed[:] = pickle.loads(handed.pop(0))
-                else:
-                    raise NeedsOthers("objects that another process broadcasts")
+    own_objects, handed = distributed.broadcast_object_list, [*objects]
+    own_barrier = distributed.monitored_barrier
 
-            def monitored(group: Any = None, *rest: Any, **named: Any) -> None:
-                if distributed.get_backend(group) != BACKEND:  # of which it knows but one
-                    own_barrier(group, *rest, **named)
+    def launched(self: Any, *words: Any) -> dict[int, Any]:
+        count = 1 if alone else self._config.max_nodes * self._config.nproc_per_node
+        tell_as_launcher(min(rank, count - 1), count)
+        return {rank: self._entrypoint(*words)}
 
-            grouped = functools.partial(_group, run, alone, distributed.init_process_group)
-            instead += [
-                (elastic_launch, "__call__", launched),
-                (distributed, "broadcast_object_list", given),
-                (distributed, "monitored_barrier", monitored),
-                (distributed, "init_process_group", grouped),
-                (distributed.distributed_c10d, "init_process_group", grouped),
-                (distributed.device_mesh, "init_process_group", grouped),
-            ]
-        for owner, name, function in instead:
-            undo.callback(setattr, owner, name, getattr(owner, name))
-            setattr(owner, name, function)
-        undo.callback(over.set)
+    def given(listed: Any, src: int | None = 0, *rest: Any, **named: Any) -> None:
+        if distributed.get_backend() != BACKEND:
+            own_objects(listed, src, *rest, **named)
+        elif src == distributed.get_rank():
+            run.objects.append(pickle.dumps(listed))
+        elif handed:
+            listed[:] = pickle.loads(handed.pop(0))
+        else:
+            raise NeedsOthers("objects that another process broadcasts")
+
+    def monitored(group: Any = None, *rest: Any, **named: Any) -> None:
+        if distributed.get_backend(group) != BACKEND:  # of which it knows but one
+            own_barrier(group, *rest, **named)
+
+    grouped = functools.partial(_group, run, alone, distributed.init_process_group)
+    with _instead(
+        (elastic_launch, "__call__", launched),
+        (distributed, "broadcast_object_list", given),
+        (distributed, "monitored_barrier", monitored),
+        (distributed, "init_process_group", grouped),
+        (distributed.distributed_c10d, "init_process_group", grouped),
+        (distributed.device_mesh, "init_process_group", grouped),
+    ):
         yield
 
 
