@@ -83,7 +83,8 @@ def sample(hint, numbers):
         return MODEL
     if isinstance(hint, type) and issubclass(hint, tuple):  # with names
         return hint(*(sample(each, numbers) for each in get_type_hints(hint).values()))
-    return {str: f"word {n}", int: n, float: n + 0.5, bool: True, Any: n}[hint]
+    plain = {str: f"word {n}", bytes: b"word", int: n, float: n + 0.5, bool: True, Any: n}
+    return plain[hint]
 
 
 def _array(hint, n):
