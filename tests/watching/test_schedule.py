@@ -215,6 +215,8 @@ def test_a_pause_earns_nothing():
     before = buckets.trained
     buckets.earn(3600.0, 1)
     assert buckets.trained - before < 0.1
+    buckets.earn(2.0, 1)  # two in a row are what steps take, the shorter of them
+    assert buckets.trained - before == pytest.approx(2.0, abs=0.1)
 
 
 @pytest.mark.parametrize("first", [1e-6, 1e-2])

@@ -431,3 +431,17 @@ def test_the_share_counts_the_steps_since_the_last_look():
         watching._inputs.next = float("inf")
         trained(model, *task(), optimizer, 90)
         assert watching.share == pytest.approx(share / 10, rel=0.3)
+
+
+def test_losses_of_a_last_step_that_was_not_made_are_no_steps_unseen(caplog):
+    """As where gradients of many batches are added up, and some are left at the end."""
+    model, optimizer = made()
+    with at_leisure(model, optimizer) as watching:
+        for _ in range(4):
+            for _ in range(9):
+                watching.step(1.0)
+            trained(model, *task(), optimizer, 1, watching)
+        for _ in range(30):
+            watching.step(1.0)
+    assert watching.steps == 4
+    assert not [r for r in caplog.records if "made no step" in r.getMessage()]

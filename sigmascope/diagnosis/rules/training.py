@@ -427,7 +427,7 @@ def maximised_loss(profile: Profile) -> Iterator[Finding]:
     runs = RunsTold.of(profile)
     told = tuple(f for f in profile.facts if f.quantity == q.MAXIMISES)
     right = profile.fact(q.TAKEN_BY_THE_LOSS) and not profile.fact(q.UNBOUNDED_LOSS)
-    upside_down = any(r.quantity == q.LOSS_OF_RIGHT_ANSWERS for r in profile.readings)
+    upside_down = profile.series(q.LOSS_OF_RIGHT_ANSWERS)
     if told and right and not upside_down and runs.left() >= 1.0:
         yield MAXIMISED_LOSS.finding(
             "(training)",

@@ -381,9 +381,6 @@ def _group_of_alike() -> Callable[[ScriptRun, int, int], Any]:
         def barrier(self, opts: Any = None) -> Any:
             return self._done([])
 
-        def monitored_barrier(self, *_: Any, **__: Any) -> None:
-            return None
-
         def allgather(self, outs: Any, given: Any, opts: Any = None) -> Any:
             for copies, t in zip(outs, given, strict=True):
                 for copy in copies:

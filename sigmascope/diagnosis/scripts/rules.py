@@ -1043,9 +1043,9 @@ IDLE_PROCESS = Kind(
 )
 
 
-@rule("script", REPEATED_ORDER, SAME_BATCHES, UNSYNCHRONISED, DIFFERENT_STARTS, IDLE_PROCESS)
-def several_processes(run: ScriptRun) -> Iterator[Finding]:
-    """Processes that see the same, or know nothing of each other."""
+@rule("script", REPEATED_ORDER)
+def repeated_order(run: ScriptRun) -> Iterator[Finding]:
+    """A sampler that is not told of its epochs."""
     for loader in run.loaders.values():
         if len(loader.orders) == 1 and loader.begun > 1 and (loader.count or 2) > 1:
             yield REPEATED_ORDER.finding(
@@ -1057,13 +1057,19 @@ def several_processes(run: ScriptRun) -> Iterator[Finding]:
                 "that is never set.",
                 ("Call `sampler.set_epoch(epoch)` where each epoch begins.",),
             )
+
+
+@rule("script", SAME_BATCHES, UNSYNCHRONISED, DIFFERENT_STARTS, IDLE_PROCESS)
+def several_processes(run: ScriptRun) -> Iterator[Finding]:
+    """Processes that see the same, or know nothing of each other."""
     held = max((o.trained for o in run.optimizers), default=0)
     if not run.grouped or run.steps < FEW or not held:
         return
+    where = _where(run.main.place if run.main else None)
     # averages of what is logged, and statistics, are far fewer numbers than gradients or weights
     if run.exchanged < MANY * held:
         yield UNSYNCHRONISED.finding(
-            _where(run.main.place if run.main else None),
+            where,
             "warning",
             _share(run.steps, run.steps),
             f"{run.processes} processes train, and in {run.steps} steps of this one "
@@ -1080,13 +1086,13 @@ def several_processes(run: ScriptRun) -> Iterator[Finding]:
         return
     # of models of its own each process knows nothing, and what is handed on later may be weights
     parallel = any(m.kind == "DistributedDataParallel" for m in run.modules)
-    averaged = run.exchanged >= 0.9 * held * (run.steps - 1)
-    gradients = run.averaged >= 0.9 * held * (run.steps - 1)
+    each = 0.9 * held * (run.steps - 1)  # in nearly every step
+    averaged, gradients = run.exchanged >= each, run.averaged >= each
     alone = run.exchanged - run.averaged < MANY * held
     starts = [o.start for r in (run, second) for o in r.optimizers[:1]]
     if gradients and alone and run.told < MANY * held and len({*starts}) > 1:
         yield DIFFERENT_STARTS.finding(
-            _where(run.main.place if run.main else None),
+            where,
             "warning",
             _share(run.steps, run.steps),
             f"Run in the place of the second process, the script begins with other weights: their "
@@ -1101,7 +1107,7 @@ def several_processes(run: ScriptRun) -> Iterator[Finding]:
     handed = second.broadcast >= MANY * held * second.backwards
     if not second.steps and second.backwards >= FEW and not handed:
         yield IDLE_PROCESS.finding(
-            _where(run.main.place if run.main else None),
+            where,
             "warning",
             _share(second.backwards, second.backwards),
             f"Run in the place of the second process, the script makes {second.backwards} backward "
@@ -2079,6 +2085,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     repeated_batch,
     spent_loader,
     repeated_draws,
+    repeated_order,
     several_processes,
     divided_twice,
     stale_target,

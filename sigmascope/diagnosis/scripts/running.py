@@ -246,8 +246,9 @@ class Runner(Closing):
 def ready() -> Callable[[], None]:
     """What runs jobs that are named on standard input, until it ends; all is loaded for it."""
     torch.optim.SGD([torch.zeros(1)], lr=1.0)  # the first optimizer loads much: once, not in forks
-    with as_one(ScriptRun(), 0):  # nor what processes are launched by
-        return _serve
+    if torch.distributed.is_available():  # nor what processes are launched by
+        importlib.import_module("torch.distributed.launcher.api")
+    return _serve
 
 
 def _serve() -> None:

@@ -254,6 +254,13 @@ def test_of_several_processes_one_is_run_and_tells_of_them(first, text, tmp_path
     assert names[:1] == ([] if first is None else [first])
 
 
+def test_same_batches_are_no_fault_of_processes_that_average_nothing(tmp_path, runner):
+    _, found = begun(runner, tmp_path, script(ALL, BARE))
+    assert found.run.beside is not None
+    assert found.run.beside.batches == found.run.batches
+    assert [f.name for f in found_in(found.run)] == ["unsynchronised-processes"]
+
+
 def test_what_only_prepares_is_done_for_all_processes(tmp_path, runner):
     prepare = f"""\
 import sys

@@ -118,3 +118,9 @@ def test_a_call_of_torch_is_none_and_the_model_is_left_as_it_was():
     assert attentions(layer, X) == ()
     assert layer.training
     assert all(p.grad is None for p in itertools.chain(model.parameters(), layer.parameters()))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_rows_that_are_samples_attend_to_no_place(dim):
+    """Of two dimensions the first are samples: what mixes these is told elsewhere."""
+    assert attentions(Attends(plain, dim), X[0]) == ()

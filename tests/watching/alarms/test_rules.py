@@ -383,6 +383,8 @@ def test_updates_that_stop_are_told_from_a_rate_that_falls_to_its_end():
     still = [*rows(0.0, 0.1), *rows(0.0, 0.1)[-1:] * 2]
     assert not rule.look(22, fed(still[:-1])).sure
     assert rule.look(23, fed(still)).says == "a: a step no longer changes the weights."
+    both = [{"update norm": {**r["update norm"], "b": 2 * r["update norm"]["a"]}} for r in still]
+    assert rule.look(23, fed(both)).says.endswith("weights (and those of 1 other places).")
     assert not rule.look(21, fed(rows(1e-5, 1e-6))).sure
     assert not rule.look(21, fed(rows(1e-2, 0.1))).sure
     fitted = [2.0 * 0.9**k for k in range(60)]
