@@ -386,6 +386,7 @@ FELL, STAYED, HARDLY = (
 )
 GOES_ON = {"stopped": True}
 ASKED, ONCE = ({"modules": [Called("Net", None, repeated=r)]} for r in (True, False))
+ODD = "unusual-settings"
 JUDGED = (
     # what another finding brings comes behind it, however sure
     ([SORTED[0]], {HIGH: [CURED]}, {}, [("one-class-batches", "warning"), (HIGH, "error")]),
@@ -401,6 +402,19 @@ JUDGED = (
     # of a lower and a higher rate that both help one does by chance
     ([], {HIGH: [HALF], LOW: [tried("rate x 10", 0.3)]}, {}, [(LOW, "warning")]),
     ([], {HIGH: [HALF], LOW: [tried("rate x 10", -0.3)]}, {}, [(HIGH, "note")]),
+    # settings are the cause where no other rate, which may make up for them, brings clearly more
+    (
+        [],
+        {ODD: [tried("usual-settings", 0.46)], LOW: [tried("rate x 10", 0.5)]},
+        {},
+        [(ODD, "warning"), (LOW, "warning")],
+    ),
+    (
+        [],
+        {ODD: [tried("usual-settings", 0.44)], LOW: [tried("rate x 10", 0.5)]},
+        {},
+        [(LOW, "warning")],
+    ),
     # draws that a script asks for again and again are meant
     ([DRAWN], {}, ASKED, [(DRAWN.name, "note")]),
     ([DRAWN], {}, ONCE, [(DRAWN.name, "warning")]),
