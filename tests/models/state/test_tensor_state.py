@@ -7,7 +7,7 @@ from torch import nn
 from sigmascope.core.guard import Refusal
 from sigmascope.models import state as kept_by
 from sigmascope.models.samples import run
-from sigmascope.models.state import ROW, checksum, still
+from sigmascope.models.state import ROW, TOGETHER, checksum, still
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int8])
@@ -116,3 +116,11 @@ def test_weights_may_stay_changed_where_that_is_asked():
         net[1].running_mean.add_(1)
     assert not net[0].weight.any()
     assert not net[1].running_mean.any()
+
+
+def test_words_that_lie_far_apart_do_not_change_places_unseen():
+    """Of words that lie askew all are added up one by one, in several parts."""
+    t = torch.arange(ROW * TOGETHER + 9, dtype=torch.int32)[1:]
+    before = checksum(t)
+    t[[0, ROW * TOGETHER]] = t[[ROW * TOGETHER, 0]]
+    assert checksum(t) != before
