@@ -309,7 +309,9 @@ def checksum(t: Tensor) -> tuple[int, ...] | None:
     whole = len(words) // (ROW * own) * (ROW * own)
     if words.storage_offset() % own or words.data_ptr() % 8:
         whole = 0
-    table, rest = words[:whole].view(torch.int64).view(-1, ROW), words[whole:]
+    # what lies askew cannot be seen as longer words, not even none of it
+    table = words[:whole].view(torch.int64) if whole else words.new_empty(0, dtype=torch.int64)
+    table, rest = table.view(-1, ROW), words[whole:]
     rows, columns = [], table.new_zeros(ROW)
     for part in table.split(TOGETHER):  # is read once, and added up twice while it is near
         rows.append(part.sum(1))

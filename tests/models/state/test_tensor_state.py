@@ -124,3 +124,13 @@ def test_words_that_lie_far_apart_do_not_change_places_unseen():
     before = checksum(t)
     t[[0, ROW * TOGETHER]] = t[[ROW * TOGETHER, 0]]
     assert checksum(t) != before
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8])
+def test_a_weight_that_lies_askew_in_a_larger_one_is_held_still(dtype):
+    model = torch.nn.Module()
+    flat = torch.zeros(2**20 + 3, dtype=dtype)
+    model.register_parameter("weight", torch.nn.Parameter(flat[1:-1], requires_grad=False))
+    with still(model):
+        model.weight.fill_(3)
+    assert not flat.any()
