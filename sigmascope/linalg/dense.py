@@ -18,6 +18,7 @@ BLOCK = 96  # columns of the Gram matrix formed at a time; only its lower triang
 # against 3.8; `svdvals` comes level at 2048 (`python -m benchmarks.devices --matrices`).
 TOGETHER = 2**25  # entries of Gram matrices, and of copies in float64, that it holds at once
 FEWEST_EIGEN, FEWEST_SINGULAR = 128, 2048  # rows and columns, below which LAPACK is faster
+LOW, HIGH = 2.0**-32, 2.0**32  # largest entries of which products stay inside any format
 
 Values = tuple[Float64[Tensor, "b r"], Float64[Tensor, "b r"], Float64[Tensor, "b r"]]
 
@@ -126,6 +127,37 @@ def _scale(stack: Float[Tensor, "b m n"]) -> Float64[Tensor, " b"]:
 def power_of_two(x: float) -> float:
     """The power of two at or below a positive `x`; dividing by it rounds nothing."""
     return math.ldexp(1.0, math.frexp(x)[1] - 1)
+
+
+def tamed(X: Float[Tensor, "m n"]) -> tuple[Float[Tensor, "m n"], int]:
+    """`X / 2^power` with entries whose products stay inside their format, and that power.
+
+    Args:
+        X: A matrix.
+
+    Source:
+        Higham 2002, section 2.1: scaling by a power of two rounds nothing.
+    """
+    low, high = (float(end) for end in torch.aminmax(X))
+    largest = max(-low, high)
+    if largest == 0 or not math.isfinite(largest) or LOW < largest < HIGH:
+        return X, 0
+    power = math.frexp(largest)[1]
+    return times(X, -power), power
+
+
+def times(X: Float[Tensor, "..."], power: int) -> Float[Tensor, "..."]:
+    """`2^power X`, in two steps, either of which every format can hold.
+
+    Args:
+        X: Any tensor.
+        power: A whole number.
+
+    Source:
+        Higham 2002, section 2.1.
+    """
+    half = power // 2
+    return X * 2.0**half * 2.0 ** (power - half) if power else X
 
 
 def _leave(scale: Tensor, *values: Tensor) -> Values:

@@ -8,8 +8,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.core.records import Estimate
-from sigmascope.linalg.dense import EPS
-from sigmascope.linalg.krylov import times
+from sigmascope.linalg.dense import EPS, times
 from sigmascope.linalg.random_matrix import RandomSigns
 
 PANEL = 2**18  # entries at a time: what is read once stays in the cache while it is counted

@@ -18,7 +18,6 @@ from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Spectrum
 from sigmascope.linalg import dense
 from sigmascope.linalg.entries import Entries
-from sigmascope.linalg.krylov import tamed
 from sigmascope.linalg.norms import frobenius_norm, spectral_norm
 from sigmascope.linalg.random_matrix import FEWEST, RandomSigns, has_spikes, noise, power_law
 from sigmascope.linalg.ranks import (
@@ -144,7 +143,7 @@ def measure(
         if entries is not None:
             mean, spread = entries.mean, entries.spread
         else:
-            mean, spread = dense.mean_and_spread(tamed(matrix)[0])
+            mean, spread = dense.mean_and_spread(dense.tamed(matrix)[0])
         found[q.MEAN_SHIFT] = "its entries do not differ, or by rounding only"
         if spread.low > 0:
             constant = (mean**2).sqrt() * math.sqrt(m * n)

@@ -15,9 +15,9 @@ from sigmascope.core import quantities as q
 from sigmascope.core.guard import Refusal, size_words
 from sigmascope.core.records import Estimate, Item, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.linalg import measure
-from sigmascope.linalg.dense import EPS
+from sigmascope.linalg.dense import EPS, tamed, times
 from sigmascope.linalg.entries import PANEL, entries
-from sigmascope.linalg.krylov import leading, tamed, times
+from sigmascope.linalg.krylov import leading
 from sigmascope.linalg.measures import NOISE, OF_SPECTRUM, TAIL
 from sigmascope.linalg.norms import spectral_norm
 from sigmascope.linalg.spectra import principal_angles, spectrum

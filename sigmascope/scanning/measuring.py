@@ -13,8 +13,9 @@ from sigmascope.core import quantities as q
 from sigmascope.core.quantities import quantity
 from sigmascope.core.records import Estimate, Item, Matrix, Reading, SiteSpectrum, Skipped, Spectrum
 from sigmascope.linalg import Measures, dense, measure
+from sigmascope.linalg.dense import tamed, times
 from sigmascope.linalg.entries import PANEL, Entries, entries
-from sigmascope.linalg.krylov import WORKING, Leading, leading, tamed, times
+from sigmascope.linalg.krylov import WORKING, Leading, leading
 from sigmascope.linalg.measures import NOISE, OF_SPECTRUM, TAIL
 from sigmascope.linalg.spectra import block_spectrum, spectrum
 from sigmascope.scanning.planning import Task, read, skip

@@ -25,7 +25,7 @@ from sigmascope.core.records import Finding, Skipped
 from sigmascope.models.samples import Batch, Loss
 from sigmascope.models.state import is_compiled
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.alarms.matrices import trained_matrices
+from sigmascope.watching.alarms.tracks import trained_matrices
 from sigmascope.watching.extra_passes import EagerPass
 from sigmascope.watching.hooks import removed
 from sigmascope.watching.probes import Losses, ProbeBatch

@@ -5,10 +5,17 @@ from fractions import Fraction
 import pytest
 import torch
 from hypothesis import given, strategies as st
-from zoo import fresh
+from zoo import MATRICES, fresh
 
 from sigmascope.linalg import dense
-from sigmascope.linalg.dense import exact_values, gram_values, lower_gram, power_of_two
+from sigmascope.linalg.dense import (
+    exact_values,
+    gram_values,
+    lower_gram,
+    power_of_two,
+    tamed,
+    times,
+)
 
 
 @pytest.mark.parametrize("shape", [(3, 700, 5), (2, 5, 300), (1, 1200, 130)])
@@ -130,3 +137,27 @@ def test_products_of_many_panels_are_those_of_one_after_the_other(rows, together
     stack[2] *= 2.0**-600
     expected, found = lower_gram(stack, scale), dense._gram_there(stack, scale)
     assert torch.allclose(found.tril(), expected.tril(), rtol=1e-12, atol=1e-12 * rows)
+
+
+@pytest.mark.parametrize("case", MATRICES)
+def test_taming_rounds_nothing_and_keeps_squares_in_their_format(case):
+    A = MATRICES[case].double()
+    X, power = tamed(A)
+    kept = X.abs() > 2.0**-900  # smaller ones are far below a rounding of the largest
+    assert torch.equal(times(X, power)[kept], A[kept])
+    if A.any():
+        assert 2.0**-33 < X.abs().max() < 2.0**33
+
+
+def test_what_lies_near_one_is_left_as_it_is():
+    A = torch.randn(5, 4, generator=fresh())
+    assert tamed(A)[0] is A
+    assert tamed(torch.full((2, 2), math.inf))[1] == 0
+    assert tamed(torch.full((2, 2), math.nan))[1] == 0
+
+
+@pytest.mark.parametrize("power", [-1073, -149, -1, 0, 1, 127, 1023])
+def test_powers_of_two_are_reached_in_either_direction(power):
+    one = torch.ones(1, dtype=torch.float64)
+    assert times(one, power).item() == math.ldexp(1.0, power)
+    assert times(times(one, power), -power).item() == 1.0

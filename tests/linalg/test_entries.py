@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, strategies as st
 from zoo import MATRICES, NOT_FINITE, fresh
 
+from sigmascope.linalg.dense import tamed
 from sigmascope.linalg.entries import LIMITS, _Seen, entries
-from sigmascope.linalg.krylov import tamed
 
 STORED = {name: getattr(torch, name) for name in LIMITS}
 

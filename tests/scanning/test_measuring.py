@@ -11,8 +11,9 @@ from zoo import MATRICES, NOT_FINITE, fresh
 from sigmascope.core.guard import Refusal
 from sigmascope.core.quantities import quantity
 from sigmascope.core.records import Estimate, Matrix, Reading, SiteSpectrum, Skipped, Spectrum
+from sigmascope.linalg.dense import tamed
 from sigmascope.linalg.entries import entries
-from sigmascope.linalg.krylov import leading, tamed
+from sigmascope.linalg.krylov import leading
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.scanning import scan
 from sigmascope.scanning.measuring import (

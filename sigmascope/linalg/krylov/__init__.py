@@ -1,7 +1,7 @@
 """Matrices known by their products: extreme eigenvalues, densities, traces."""
 
 from sigmascope.linalg.krylov.eigenvalues import Ends, Krylov, extreme_eigenvalues, krylov_space
-from sigmascope.linalg.krylov.operators import WORKING, Operator, tamed, times
+from sigmascope.linalg.krylov.operators import WORKING, Operator
 from sigmascope.linalg.krylov.singular_values import Leading, leading
 from sigmascope.linalg.krylov.traces import (
     Density,
@@ -25,8 +25,6 @@ __all__ = [
     "moments_within",
     "spectral_density",
     "symmetric_moments",
-    "tamed",
-    "times",
     "trace",
     "trace_of_forms",
 ]

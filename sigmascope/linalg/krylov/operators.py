@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.linalg.dense import EPS
+from sigmascope.linalg.dense import EPS, tamed, times
 
 Apply = Callable[[Float[Tensor, "n k"]], Float[Tensor, "m k"]]
 
@@ -52,7 +52,6 @@ WORKING = {torch.float64: torch.float64}  # all others are multiplied in single 
 PANEL = 2**20  # entries that are widened at a time
 PASSES = 6  # of a block over the basis; the third is for what only rounding left
 LEAST = 2.0**-900  # of an energy; below, squares of entries were lost
-LOW, HIGH = 2.0**-32, 2.0**32  # largest entries of which products stay inside any format
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,37 +107,6 @@ class Map:
         share = 16 * (math.sqrt(self.shape[0]) + math.sqrt(kept)) * max(info.eps, EPS)
         lost = torch.tensor(8.0 * self.shape[0] * info.tiny * info.eps, dtype=torch.float64)
         return share, float(times(lost, -power)) if self.matrix is None else 0.0
-
-
-def tamed(X: Float[Tensor, "m n"]) -> tuple[Float[Tensor, "m n"], int]:
-    """`X / 2^power` with entries whose products stay inside their format, and that power.
-
-    Args:
-        X: A matrix.
-
-    Source:
-        Higham 2002, section 2.1: scaling by a power of two rounds nothing.
-    """
-    low, high = (float(end) for end in torch.aminmax(X))
-    largest = max(-low, high)
-    if largest == 0 or not math.isfinite(largest) or LOW < largest < HIGH:
-        return X, 0
-    power = math.frexp(largest)[1]
-    return times(X, -power), power
-
-
-def times(X: Float[Tensor, "..."], power: int) -> Float[Tensor, "..."]:
-    """`2^power X`, in two steps, either of which every format can hold.
-
-    Args:
-        X: Any tensor.
-        power: A whole number.
-
-    Source:
-        Higham 2002, section 2.1.
-    """
-    half = power // 2
-    return X * 2.0**half * 2.0 ** (power - half) if power else X
 
 
 def space(

@@ -10,8 +10,8 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.core.records import Spectrum
-from sigmascope.linalg.dense import SMALLEST
-from sigmascope.linalg.krylov.operators import WORKING, Map, Operator, space, tamed, times
+from sigmascope.linalg.dense import SMALLEST, tamed, times
+from sigmascope.linalg.krylov.operators import WORKING, Map, Operator, space
 from sigmascope.linalg.refusals import (
     not_finite_products,
     overflowing,

@@ -12,8 +12,7 @@ from types import MappingProxyType
 
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Finding, Kind, Reading, Severity
-from sigmascope.watching.alarms.matrices import TrainedMatrix
-from sigmascope.watching.alarms.tracks import TINY, YOUNG, Track, Tracks
+from sigmascope.watching.alarms.tracks import TINY, YOUNG, Track, Tracks, TrainedMatrix
 from sigmascope.watching.sinks import LOSS, OPTIMIZER, OVER, WHOLE, Column
 
 # ------------------------------------------------------------------------------

@@ -10,9 +10,14 @@ from zoo import fresh
 
 from sigmascope.core.quantities import quantity
 from sigmascope.watching.alarms import Alarms
-from sigmascope.watching.alarms.matrices import TrainedMatrix
 from sigmascope.watching.alarms.rules import CALM, LATELY, RULES, UNSURE, AlarmRule, Deviation, Sign
-from sigmascope.watching.alarms.tracks import CALM as CALM_LOSSES, YOUNG, LossTrack, Tracks
+from sigmascope.watching.alarms.tracks import (
+    CALM as CALM_LOSSES,
+    YOUNG,
+    LossTrack,
+    Tracks,
+    TrainedMatrix,
+)
 from sigmascope.watching.sinks import LOSS, OPTIMIZER, WHOLE, Column
 from tests.sampling import some
 
