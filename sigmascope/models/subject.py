@@ -211,6 +211,7 @@ class Observed:
     @property
     def rows_held(self) -> int:
         """Bytes of what layers read and write, all of which is kept."""
+        self._unwatched()
         return held(self._trace.calls)
 
     @cached_property
@@ -654,7 +655,8 @@ class SubjectRuns(Observed):
         gaps = Gaps.of(self.model)  # a run may give the model more parameters
         found: list[LastGradients] = []
         asked["leaks"] = lambda run, *_: leaking(run)
-        asked["unaccounted"] = lambda run, *_: gaps.added(run)
+        if first != "leaks":  # a quick look asks no more; what does has a run of its own for it
+            asked["unaccounted"] = lambda run, *_: gaps.added(run)
         if self.loss is not None and self.targets is not None:
             asked["collinearity"] = lambda run, _, part: self._gathered(found, run, part)
         if first == "adjoints":

@@ -50,17 +50,20 @@ class Collinearity:
 
 @dataclass(frozen=True, slots=True)
 class LastGradients:
-    """Gradients of single samples in the last layer.
+    """Gradients of single samples in the last layer, of some rows of its weight matrix.
 
     Attributes:
         site: The last layer.
-        grads: Of some rows of its weight matrix.
+        lines: What they are multiples of: that of a sample itself, where the layer reads one
+            position, and else one for each row.
+        multiples: By which number, for each row on a line.
         rows: As those of `Collinearity`.
         error: Likewise.
     """
 
     site: str
-    grads: Float64[Tensor, "n units inputs"]
+    lines: Float64[Tensor, "n lines inputs"]
+    multiples: Float64[Tensor, "n lines each"]
     rows: Float[Tensor, "n d"] | None
     error: float
 
@@ -107,38 +110,44 @@ def last_gradients(run: Taped, pull: Tensor | None = None) -> LastGradients:
     if isinstance(last.module, _ConvNd):
         cut = patches(last.module, a)  # [n, g, w, p]
         by_group = deltas.flatten(2).unflatten(1, (last.module.groups, -1))[:, :, :UNITS]
-        grads = (by_group @ cut.mT).flatten(1, 2)[:, :UNITS]
+        lines = (by_group @ cut.mT).flatten(1, 2)[:, :UNITS]
+    elif a.ndim > 2:
+        lines = deltas.flatten(1, -2)[:, :, :UNITS].mT @ a.flatten(1, -2)
     else:
-        a = a.flatten(1, -2) if a.ndim > 2 else a[:, None]
-        deltas = deltas.flatten(1, -2) if deltas.ndim > 2 else deltas[:, None]
-        grads = deltas[:, :, :UNITS].mT @ a
+        lines = a[:, None]
+    alone = a.ndim == 2
+    multiples = deltas[:, None, :UNITS] if alone else torch.ones_like(lines[:, :, :1])
     error = 16 * torch.finfo(last.input.dtype).eps
-    return LastGradients(last.site, grads, x.detach() if x.ndim == 2 else None, error)
+    return LastGradients(last.site, lines, multiples, x.detach() if alone else None, error)
 
 
 def collinearity(parts: Sequence[LastGradients]) -> Collinearity:
     """Compare the gradients of all samples, which come in parts."""
     first = parts[0]
     kept = [p.rows for p in parts if p.rows is not None]
-    rows = torch.cat(kept) if kept else None
+    read = torch.cat(kept) if kept else None
     # pairs with a direction, their least and mean `|cos|`, and pairs without; in blocks
-    grads = torch.cat([p.grads for p in parts])
-    n, units, _ = grads.shape
-    top = grads.abs().amax(2, keepdim=True)
-    scaled = grads / torch.where(top > 0, top, 1.0)
+    lines, multiples = (
+        torch.cat(each) for each in zip(*((p.lines, p.multiples) for p in parts), strict=True)
+    )
+    n, count, each = multiples.shape
+    top = lines.abs().amax(2, keepdim=True)
+    scaled = lines / torch.where(top > 0, top, 1.0)
     unit = scaled / torch.where(top > 0, scaled.norm(dim=2, keepdim=True), 1.0)
-    V, there = unit.transpose(0, 1), (top[:, :, 0] > 0).T  # [units, n, inputs], [units, n]
-    place, size = torch.arange(n, device=grads.device), max(1, TOGETHER // (n * units))
+    unit = unit.masked_fill(multiples.isinf().any(2, keepdim=True), torch.nan)
+    there = ((top > 0) & (multiples.abs() > 0)).double().transpose(0, 1)  # [lines, n, each]
+    V, place = unit.transpose(0, 1), torch.arange(n, device=lines.device)
     least, total, pairs = V.new_tensor(torch.inf), V.new_zeros(()), 0
-    for some in place.split(size):
-        apart = there[:, some, None] & there[:, None] & (place > some[:, None])
+    for some in place.split(max(1, TOGETHER // (n * count))):
         # all of them, and not those apart alone: to pick them takes longer than the products
         cosines = (V[:, some] @ V.mT).abs_().clamp_(max=1)
-        total = total + cosines.masked_fill_(~apart, 0.0).sum()
-        least = torch.minimum(least, cosines.masked_fill_(~apart, torch.inf).min())
-        pairs += int(apart.sum())
-    mean, zero = float(total) / pairs if pairs else 0.0, units * n * (n - 1) // 2 - pairs
-    return Collinearity(first.site, pairs, float(least), mean, zero, rows, first.error)
+        rows = (there[:, some] @ there.mT).masked_fill_(place <= some[:, None], 0)  # of each pair
+        none = rows == 0
+        total = total + (cosines.masked_fill_(none, 0.0) * rows).sum()
+        least = torch.minimum(least, cosines.masked_fill_(none, torch.inf).min())
+        pairs += int(rows.sum())
+    mean, zero = float(total) / pairs if pairs else 0.0, count * each * n * (n - 1) // 2 - pairs
+    return Collinearity(first.site, pairs, float(least), mean, zero, read, first.error)
 
 
 # ------------------------------------------------------------------------------

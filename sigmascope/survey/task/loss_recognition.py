@@ -108,6 +108,7 @@ def labels_of(output: Tensor, targets: Tensor) -> Labels | None:
 
 
 STEPS = 40  # of L-BFGS
+IDLE = 8  # evaluations in a row that gain no more than rounding, behind which nothing is expected
 ROOM = 1e-6  # share of the loss at usual outputs, that lies between losses that are told apart
 SCALES = (1.0, 10.0, 100.0)  # of scores that take a side
 
@@ -198,10 +199,10 @@ def _descend(
     outputs: Callable[[Tensor], Tensor], start: Tensor, value: float, targets: Any, loss: Loss
 ) -> tuple[float, Tensor]:
     """Quasi-Newton steps from a start; the best that was seen."""
-    best = (value, start)
+    best, idle = (value, start), 0
 
     def again(x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        nonlocal best
+        nonlocal best, idle
         at = torch.from_numpy(x).to(start).reshape(start.shape).requires_grad_()
         held = loss(outputs(at), targets)
         (slope,) = torch.autograd.grad(held, [at], allow_unused=True)
@@ -209,6 +210,10 @@ def _descend(
         if not bool(held.isfinite()) or not bool(slope.isfinite().all()):
             raise ArithmeticError  # the domain ends here
         value = held.item()
+        gains = best[0] - value > 2 * torch.finfo(held.dtype).eps * abs(best[0])
+        idle = 0 if gains else idle + 1
+        if idle > IDLE:
+            raise StopIteration
         if value < best[0]:
             best = (value, at.detach())
         return value, slope.double().cpu().numpy().ravel()

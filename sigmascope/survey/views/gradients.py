@@ -24,10 +24,10 @@ from sigmascope.survey.views.task import (
     FEWEST,
     MOST,
     NEIGHBOURS,
+    ComparedInput,
     agreement,
     chance_agreement,
     compared_inputs,
-    neighbours,
     target_rows,
 )
 
@@ -180,12 +180,12 @@ def first_loss_items(subject: Subject) -> Iterator[Item]:
     wanted = target_rows(targets, subject.count)
     if wanted is None or subject.count < FEWEST:
         return
-    for site, rows in subject.once(compared_inputs):
-        limits = neighbour_limits(rows, wanted)
+    for inputs in subject.once(compared_inputs):
+        limits = neighbour_limits(inputs, wanted)
         if limits is not None:
             told, control = (Estimate.rounded(v, ulps=2**20) for v in limits)
-            yield Reading(site, q.TOLD_BY_NEIGHBOURS_AT_MOST, told, NAME)
-            yield Reading(site, q.TOLD_OF_SMOOTH_TARGETS, control, NAME)
+            yield Reading(inputs.site, q.TOLD_BY_NEIGHBOURS_AT_MOST, told, NAME)
+            yield Reading(inputs.site, q.TOLD_OF_SMOOTH_TARGETS, control, NAME)
 
 
 def polyak_items(subject: Subject, square: float) -> Iterator[Item]:
@@ -206,7 +206,9 @@ def polyak_items(subject: Subject, square: float) -> Iterator[Item]:
         yield Reading("(loss)", q.POLYAK_STEP, step, NAME)
 
 
-def neighbour_limits(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> tuple[float, float] | None:
+def neighbour_limits(
+    inputs: ComparedInput, wanted: Float64[Tensor, "n k"]
+) -> tuple[float, float] | None:
     """How much of the targets a sample's neighbours may tell at most, and could tell of others.
 
     The agreement of a sample with its five nearest others is divided by what equal targets would
@@ -215,17 +217,15 @@ def neighbour_limits(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> tuple[floa
     functions of the inputs, in standard deviations of that spread, the median of 16.
 
     Args:
-        rows: Inputs, one row a sample.
+        inputs: Of the samples.
         wanted: Targets, centred.
 
     Returns:
         None if all rows are equal.
     """
-    X, Y = rows[:MOST].detach().double().cpu(), wanted[:MOST]
-    X = X - X.mean(0)
+    X, Y, near = inputs.rows, wanted[:MOST], inputs.near
     if not bool(X.any()) or not bool(Y.any()) or len(X) <= NEIGHBOURS:
         return None
-    near = neighbours(X)
     value, spread = _agreement(Y, near)
     g = torch.Generator().manual_seed(0)
     drawn = X @ torch.randn(X.shape[1], DRAWS, generator=g, dtype=torch.float64)

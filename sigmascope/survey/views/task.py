@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float64, Int64
@@ -145,13 +146,15 @@ def task_items(subject: Subject) -> Iterator[Item]:
                 "the batch holds rows of ids: neither neighbours nor linear fits say what they tell"
             )
             yield Skipped(first, q.TARGET_SIGNAL, why)
-        for site, part in compared:
+        for part in compared:
             signal = target_signal(part, wanted)
             if signal is None:
                 why = "all rows are equal, or targets in any order are as good"
-                yield Skipped(site, q.TARGET_SIGNAL, why)
+                yield Skipped(part.site, q.TARGET_SIGNAL, why)
             else:
-                yield Reading(site, q.TARGET_SIGNAL, Estimate.rounded(signal, ulps=64), VIEW)
+                yield Reading(
+                    part.site, q.TARGET_SIGNAL, Estimate.rounded(signal, ulps=2**20), VIEW
+                )
         for site, both in subject.activations.items():
             if both.samples is not None and dense.is_finite(both.samples):
                 alignment = target_alignment(both.samples, wanted)
@@ -160,7 +163,32 @@ def task_items(subject: Subject) -> Iterator[Item]:
                     yield Reading(site, q.TARGET_ALIGNMENT, aligned, VIEW)
 
 
-def compared_inputs(subject: Subject) -> list[tuple[str, Tensor]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparedInput:
+    """Something that may tell of the targets.
+
+    Attributes:
+        site: What it is.
+        rows: One a sample, the first `MOST`, centred and of unit mean square; zero where all are
+            equal.
+        near: The five nearest others of each row, or all others where there are fewer.
+    """
+
+    site: str
+    rows: Float64[Tensor, "n d"]
+    near: Int64[Tensor, "n k"]
+
+    @classmethod
+    def of(cls, site: str, rows: Tensor) -> "ComparedInput":
+        X = rows[:MOST].detach().double().cpu()
+        X = X - X.mean(0)
+        size = X.square().mean().sqrt().item()
+        X = X / size if size > 0 else torch.zeros_like(X)
+        apart = torch.cdist(X, X).fill_diagonal_(math.inf)
+        return cls(site, X, apart.topk(min(NEIGHBOURS, len(X) - 1), largest=False).indices)
+
+
+def compared_inputs(subject: Subject) -> list[ComparedInput]:
     """All that may tell of the targets, as rows: what the first layer reads, and other inputs.
 
     Nothing where the batch holds rows of ids, beside what the first layer reads or in its place:
@@ -182,7 +210,7 @@ def compared_inputs(subject: Subject) -> list[tuple[str, Tensor]]:
             rows = (rows == kinds).double() if few else rows
         if rows.shape != found[0][1].shape or not torch.equal(rows.to(found[0][1]), found[0][1]):
             found.append((f"(input {name})" if name else "(input)", rows))
-    return [(site, rows) for site, rows in found if dense.is_finite(rows)]
+    return [ComparedInput.of(site, rows) for site, rows in found if dense.is_finite(rows)]
 
 
 def _same(part: Tensor, read: Tensor) -> bool:
@@ -233,7 +261,7 @@ def target_alignment(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> float | No
     return min(1.0, ((X.mT @ wanted).square().sum().item() - chance) / room)
 
 
-def target_signal(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> float | None:
+def target_signal(inputs: ComparedInput, wanted: Float64[Tensor, "n k"]) -> float | None:
     """How much more of the targets the inputs tell than chance would, in standard deviations.
 
     The larger of two: the agreement of a sample with its five nearest others, and what ridge
@@ -241,44 +269,45 @@ def target_signal(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> float | None:
     first with all orders that there are, the second with 200.
 
     Args:
-        rows: Inputs, one row a sample.
+        inputs: Of the samples.
         wanted: Targets, centred.
 
     Returns:
         About 0 where the targets have nothing to do with the inputs; None if all rows are equal, or
         the targets are as good in any order.
     """
-    X, Y = rows[:MOST].detach().double().cpu(), wanted[:MOST]
-    X = X - X.mean(0)
-    size = X.square().mean().sqrt().item()
-    if not size > 0 or not bool(Y.any()):
+    X, Y = inputs.rows, wanted[:MOST]
+    if not bool(X.any()) or not bool(Y.any()):
         return None
-    X = X / size
-    n = len(X)
-    near = neighbours(X)
     gram = X @ X.mT
-    ridge = RIDGE * gram.diagonal().mean()
-    hat = gram @ torch.linalg.inv(gram + ridge * torch.eye(n, dtype=gram.dtype))
-    left_out = (torch.eye(n, dtype=hat.dtype) - hat) / (1 - hat.diagonal())[:, None]
-    generator = torch.Generator().manual_seed(0)
-    told = [
-        -(left_out @ part).square().sum((1, 2)).clamp(min=1e-304).log()
-        for part in permuted(Y, PERMUTATIONS, generator)
-    ]
-    found, chance = torch.cat(told)[0], torch.cat(told)[1:]
-    mean, spread = chance_agreement(Y, near)
+    gram.diagonal().add_(RIDGE * gram.diagonal().mean())
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
+    left_out = inverse / inverse.diagonal()[:, None]  # of a sample, by all others
+    left = -_left_over(left_out, Y).clamp(min=1e-304).log()
+    found, chance = left[0], left[1:]
+    mean, spread = chance_agreement(Y, inputs.near)
     tests = [  # what was found, its mean and spread over other orders, and its size
-        (agreement(Y[None], near).item(), mean, spread, Y.square().sum().item()),
+        (agreement(Y[None], inputs.near).item(), mean, spread, Y.square().sum().item()),
         (found.item(), chance.mean().item(), chance.std().item(), 1.0),
     ]
     # where all orders are as good, as of targets of which no two are alike, nothing is to be told
     return max(((v - m) / s for v, m, s, size in tests if s > SAME * size), default=None)
 
 
-def neighbours(X: Float64[Tensor, "n d"]) -> Int64[Tensor, "n k"]:
-    """The five nearest others of each row, or all others where there are fewer."""
-    apart = torch.cdist(X, X).fill_diagonal_(math.inf)
-    return apart.topk(min(NEIGHBOURS, len(X) - 1), largest=False).indices
+def _left_over(
+    left_out: Float64[Tensor, "n n"], Y: Float64[Tensor, "n k"]
+) -> Float64[Tensor, " orders"]:
+    """The squared error of rows as they are, then of each of some random orders of them."""
+    n, k = Y.shape
+    generator = torch.Generator().manual_seed(0)
+    orders = [torch.arange(n)]
+    orders += [torch.randperm(n, generator=generator) for _ in range(PERMUTATIONS)]
+    if k > n // 4:  # sums over pairs of samples are fewer than over samples and columns
+        G, K = left_out.mT @ left_out, Y @ Y.mT
+        mixed = (K.index_select(0, order).index_select(1, order) for order in orders)
+        return torch.stack([G.flatten().dot(M.flatten()) for M in mixed])
+    parts = torch.stack(orders).split(max(1, 2**20 // Y.numel()))  # as many as take 8 MB
+    return torch.cat([(left_out @ Y[some]).square().sum((1, 2)) for some in parts])
 
 
 def agreement(Y: Float64[Tensor, "b n k"], near: Int64[Tensor, "n m"]) -> Float64[Tensor, " b"]:
@@ -292,15 +321,18 @@ def chance_agreement(Y: Float64[Tensor, "n k"], near: Int64[Tensor, "n m"]) -> t
     Source:
         Mantel 1967, Cancer Research 27, the moments of his statistic; of four rows or more.
     """
-    n = len(Y)
-    joined = torch.zeros(n, n, dtype=Y.dtype)
-    joined.scatter_(1, near, 1.0)
-    moments = []
-    for M in ((joined + joined.mT) / 2, Y @ Y.mT):
-        M = M - M.diagonal().diag()
-        whole, squares = M.sum().item(), M.square().sum().item()
-        moments.append((whole, squares, M.sum(1).square().sum().item()))
-    (a, b, c), (d, e, f) = moments
+    n, k = near.shape
+    ones = torch.ones(n, k, dtype=Y.dtype)
+    named = torch.zeros(n, dtype=Y.dtype).scatter_add_(0, near.flatten(), ones.flatten())
+    mutual = (near[near] == torch.arange(n)[:, None, None]).sum().item()
+    # of `(W + Wᵀ) / 2` with a one for each neighbour, and of `Y Yᵀ` without its diagonal: the sum
+    # of the entries, of their squares, and of the squared sums of rows
+    a, b, c = n * k, (n * k + mutual) / 2, ((k + named) / 2).square().sum().item()
+    own = Y.square().sum(1)
+    rows = Y @ Y.sum(0) - own
+    d, f = rows.sum().item(), rows.square().sum().item()
+    gram = Y.mT @ Y if Y.shape[1] < n else Y @ Y.mT
+    e = (gram.square().sum() - own.square().sum()).item()
     pairs = n * (n - 1)
     mean = a * d / pairs
     square = (
@@ -309,20 +341,6 @@ def chance_agreement(Y: Float64[Tensor, "n k"], near: Int64[Tensor, "n m"]) -> t
         + (a * a + 2 * b - 4 * c) * (d * d + 2 * e - 4 * f) / ((n - 2) * (n - 3))
     ) / pairs
     return mean, math.sqrt(max(square - mean * mean, 0.0))
-
-
-def permuted(
-    Y: Float64[Tensor, "n k"], count: int, generator: torch.Generator
-) -> Iterator[Float64[Tensor, "b n k"]]:
-    """The rows as they are, then `count` times in random order, as many at once as take 8 MB."""
-    yield Y[None]
-    at_once = max(1, 2**20 // Y.numel())
-    for start in range(0, count, at_once):
-        orders = [
-            torch.randperm(len(Y), generator=generator)
-            for _ in range(start, min(start + at_once, count))
-        ]
-        yield Y[torch.stack(orders)]
 
 
 def _forgets_scale(subject: Subject, size: float) -> bool:

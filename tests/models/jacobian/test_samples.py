@@ -393,6 +393,11 @@ def pairs_of(grads):
     return found
 
 
+def of(grads):
+    """Gradients of which no two rows share a line."""
+    return LastGradients("last", grads, torch.ones_like(grads[:, :, :1]), None, 0.0)
+
+
 @pytest.mark.parametrize("together", [1, 40, 10**6])
 @pytest.mark.parametrize("lost", [None, 0.0, float("nan")])
 @pytest.mark.parametrize("scale", [1.0, 1e-200, 1e200])
@@ -404,16 +409,27 @@ def test_cosines_are_those_of_all_pairs_that_have_a_direction(monkeypatch, toget
     if lost is not None:
         grads[2, 0] = grads[5, 0] = grads[3, 2] = lost
     wanted = pairs_of(grads)
-    parts = [LastGradients("last", part * scale, None, 0.0) for part in grads.split(3)]
-    found = collinearity(parts)
+    found = collinearity([of(part * scale) for part in grads.split(3)])
     assert found.pairs == len(wanted)
     assert found.zero == 3 * 21 - len(wanted)
     assert found.least == pytest.approx(min(wanted), rel=1e-12)
     assert found.mean == pytest.approx(sum(wanted) / len(wanted), rel=1e-12)
 
 
+@pytest.mark.parametrize("lost", [1.0, 0.0, float("nan"), float("inf")])
+def test_rows_that_share_a_line_are_as_rows_that_do_not(lost):
+    g = torch.Generator().manual_seed(0)
+    line, each = (torch.randn(6, k, generator=g, dtype=torch.float64) for k in (5, 3))
+    line[4], each[1, 2], each[5] = 0.0, lost, 0.0
+    apart = collinearity([of(each[:, :, None] * line[:, None])])
+    one = collinearity([LastGradients("last", line[:, None], each[:, None], None, 0.0)])
+    assert (one.pairs, one.zero) == (apart.pairs, apart.zero)
+    for a, b in ((one.least, apart.least), (one.mean, apart.mean)):
+        assert a == pytest.approx(b, rel=1e-12, nan_ok=True)
+
+
 def test_without_two_directions_there_is_no_cosine():
     grads = torch.zeros(4, 2, 3, dtype=torch.float64)
     grads[1] = 1.0
-    found = collinearity([LastGradients("last", grads, None, 0.0)])
+    found = collinearity([of(grads)])
     assert (found.pairs, found.least, found.mean, found.zero) == (0, float("inf"), 0.0, 12)

@@ -12,7 +12,7 @@ from sigmascope import sources, survey
 from sigmascope.core.guard import memory
 from sigmascope.models import Subject
 from sigmascope.survey.views.gradients import Gradient, OwnModes, alike, neighbour_limits
-from sigmascope.survey.views.task import target_rows
+from sigmascope.survey.views.task import ComparedInput, target_rows
 
 
 def read(model, x, y=None, loss=F.mse_loss):
@@ -80,11 +80,11 @@ def test_digits_are_told_and_shuffled_ones_are_not(samples):
         g = torch.Generator().manual_seed(seed)
         data = sources.open_data("digits", samples=samples, generator=g)
         x = data.inputs.flatten(1)
-        told, power = neighbour_limits(x, target_rows(data.targets, samples))
+        told, power = neighbour_limits(ComparedInput.of("x", x), target_rows(data.targets, samples))
         assert told > 0.5
         assert power > 8
         shuffled = data.targets[torch.randperm(samples, generator=g)]
-        limit, same = neighbour_limits(x, target_rows(shuffled, samples))
+        limit, same = neighbour_limits(ComparedInput.of("x", x), target_rows(shuffled, samples))
         assert same == power
         limits.append(limit)
     assert sorted(limits)[3] < (0.05 if samples == 128 else 0.04)
@@ -99,7 +99,7 @@ def test_the_limit_is_that_of_the_agreements_in_every_order_of_the_targets():
     agreements = (y[orders][:, near] * y[orders][:, :, None]).sum((1, 2, 3)) / y.square().sum() / 5
     excess, spread = agreements[0] - agreements.mean(), agreements.std(correction=0)
     limit = float(excess + NormalDist().inv_cdf(0.95) * spread)
-    found = neighbour_limits(x, y)
+    found = neighbour_limits(ComparedInput.of("x", x), y)
     assert found is not None
     assert found[0] == pytest.approx(limit, rel=1e-6)
 
@@ -108,12 +108,17 @@ def test_inputs_without_neighbours_have_no_power():
     """Independent numbers in many dimensions: all samples are equally far from one another."""
     g = torch.Generator().manual_seed(0)
     x = torch.randn(64, 3000, generator=g)
-    _, power = neighbour_limits(x, target_rows(torch.arange(64) % 4, 64))
+    _, power = neighbour_limits(ComparedInput.of("x", x), target_rows(torch.arange(64) % 4, 64))
     assert power < 4
 
 
 def test_equal_rows_tell_nothing():
-    assert neighbour_limits(torch.ones(60, 3), target_rows(torch.arange(60) % 2, 60)) is None
+    assert (
+        neighbour_limits(
+            ComparedInput.of("x", torch.ones(60, 3)), target_rows(torch.arange(60) % 2, 60)
+        )
+        is None
+    )
 
 
 # ------------------------------------------------------------------------------

@@ -16,16 +16,23 @@ from sigmascope.survey.task import constant_loss
 from sigmascope.survey.views.task import (
     FEWEST,
     RIDGE,
+    ComparedInput,
     agreement,
     chance_agreement,
     compared_inputs,
-    neighbours,
-    permuted,
     target_alignment,
     target_rows,
     target_signal,
 )
 from tests.models_zoo import Net
+
+
+def signal_of(rows, wanted):
+    return target_signal(ComparedInput.of("x", rows), wanted)
+
+
+def near_of(rows):
+    return ComparedInput.of("x", rows).near
 
 
 @pytest.fixture(scope="module")
@@ -35,24 +42,24 @@ def digits():
 
 def test_digits_tell_their_targets_and_shuffled_ones_do_not(digits):
     x, Y = digits.inputs.flatten(1), target_rows(digits.targets, 128)
-    assert target_signal(x, Y) > 20
+    assert signal_of(x, Y) > 20
     for seed in range(10):
         g = torch.Generator().manual_seed(seed)
-        assert target_signal(x, Y[torch.randperm(128, generator=g)]) < 2.5
+        assert signal_of(x, Y[torch.randperm(128, generator=g)]) < 2.5
 
 
 def test_a_smooth_function_is_told_and_noise_is_not():
     g = torch.Generator().manual_seed(0)
     x = torch.randn(200, 6, generator=g)
     smooth = (x @ torch.randn(6, 2, generator=g)).tanh()
-    assert target_signal(x, target_rows(smooth, 200)) > 10
-    assert target_signal(x, target_rows(torch.randn(200, 2, generator=g), 200)) < 3
+    assert signal_of(x, target_rows(smooth, 200)) > 10
+    assert signal_of(x, target_rows(torch.randn(200, 2, generator=g), 200)) < 3
 
 
 def test_signal_does_not_depend_on_the_scale_of_inputs_nor_of_targets(digits):
     Y = target_rows(digits.targets, 128)
-    signals = [target_signal(s * digits.inputs.flatten(1), Y) for s in (1e-6, 1.0, 1e6)]
-    signals += [target_signal(digits.inputs.flatten(1), s * Y) for s in (1e-9, 1e9)]
+    signals = [signal_of(s * digits.inputs.flatten(1), Y) for s in (1e-6, 1.0, 1e6)]
+    signals += [signal_of(digits.inputs.flatten(1), s * Y) for s in (1e-9, 1e9)]
     assert signals == pytest.approx([signals[1]] * 5, rel=1e-3)
 
 
@@ -60,9 +67,9 @@ def test_signal_does_not_depend_on_the_scale_of_inputs_nor_of_targets(digits):
 def test_targets_of_which_no_two_are_alike_are_as_good_in_any_order(of):
     """As the numbers of pairs, of which each is to be told from all others."""
     g = torch.Generator().manual_seed(0)
-    assert target_signal(torch.randn(64, 6, generator=g), target_rows(of, 64)) is None
+    assert signal_of(torch.randn(64, 6, generator=g), target_rows(of, 64)) is None
     halves = target_rows(of // 2, 64)
-    assert target_signal(torch.randn(64, 6, generator=g), halves) is not None
+    assert signal_of(torch.randn(64, 6, generator=g), halves) is not None
 
 
 def test_pairs_of_two_towers_are_not_unrelated():
@@ -151,11 +158,13 @@ def test_alignment_is_zero_on_average_over_all_permutations():
     assert sum(found) / 120 == pytest.approx(0, abs=1e-12)
 
 
-def test_the_signal_is_that_of_fits_without_each_sample():
+@pytest.mark.parametrize("columns", [1, 4])
+def test_the_signal_is_that_of_fits_without_each_sample(columns):
     """Every sample left out in turn and predicted by a ridge regression on the others."""
     g = torch.Generator().manual_seed(4)
     rows = torch.randn(12, 3, generator=g).double()
-    targets = target_rows(rows[:, :1] + 0.3 * torch.randn(12, 1, generator=g).double(), 12)
+    noise = 0.3 * torch.randn(12, columns, generator=g).double()
+    targets = target_rows(rows[:, :1] + noise, 12)
     X = (rows - rows.mean(0)) / (rows - rows.mean(0)).square().mean().sqrt()
     K = X @ X.mT
     ridge = RIDGE * K.diagonal().mean()
@@ -177,7 +186,7 @@ def test_the_signal_is_that_of_fits_without_each_sample():
         mean = sum(others) / 200
         spread = math.sqrt(sum((x - mean) ** 2 for x in others) / 199)
         scores.append((mine - mean) / spread)
-    assert target_signal(rows, targets) == pytest.approx(max(scores), rel=1e-9)
+    assert signal_of(rows, targets) == pytest.approx(max(scores), rel=1e-9)
 
 
 def test_every_part_of_the_batch_has_its_size():
@@ -226,7 +235,7 @@ def test_a_last_weight_that_is_not_heard_bounds_nothing():
 def test_what_chance_gives_is_what_all_orders_of_the_rows_give(seed, n, k):
     g = torch.Generator().manual_seed(seed)
     Y = torch.randn(n, k, generator=g, dtype=torch.float64)
-    Y, near = Y - Y.mean(0), neighbours(torch.randn(n, 2, generator=g, dtype=torch.float64))
+    Y, near = Y - Y.mean(0), near_of(torch.randn(n, 2, generator=g, dtype=torch.float64))
     near = near[:, :2]
     orders = torch.tensor([*itertools.permutations(range(n))])
     every = agreement(Y[orders], near)
@@ -235,16 +244,6 @@ def test_what_chance_gives_is_what_all_orders_of_the_rows_give(seed, n, k):
     mean, spread = chance_agreement(Y, near)
     assert mean == pytest.approx(float(every.mean()), abs=1e-9)
     assert spread == pytest.approx(float(every.std(correction=0)), rel=1e-6)
-
-
-def test_permuted_rows_are_as_they_are_and_then_each_in_some_order():
-    Y = torch.arange(2**17, dtype=torch.float64).reshape(-1, 2**8)  # a block holds eight orders
-    parts = [*permuted(Y, 20, torch.Generator().manual_seed(0))]
-    assert torch.equal(parts[0], Y[None])
-    assert [len(p) for p in parts[1:]] == [8, 8, 4]
-    for part in parts[1:]:
-        assert not any(torch.equal(one, Y) for one in part)
-        assert all(torch.equal(one[:, 0].sort().values, Y[:, 0]) for one in part)
 
 
 @pytest.mark.parametrize(
@@ -298,7 +297,7 @@ def test_targets_are_rows_for_each_sample_centred_or_nothing(targets, count, col
 @pytest.mark.parametrize("rows", [3, 6, 20])
 def test_neighbours_are_the_nearest_others(rows):
     X = torch.randn(rows, 2, generator=torch.Generator().manual_seed(0)).double()
-    near = neighbours(X)
+    near = near_of(X)
     assert near.shape == (rows, min(5, rows - 1))
     for i, own in enumerate(near.tolist()):
         by = sorted(range(rows), key=lambda j, i=i: float((X[i] - X[j]).norm()))
@@ -328,10 +327,13 @@ def test_what_neighbours_alone_tell_is_their_agreement_beyond_chance_in_its_spre
     x = torch.rand(24, 1, generator=g, dtype=torch.float64)
     y = (12 * x).sin().sign()
     y = y - y.mean(0)
-    orders = torch.cat([agreement(part, neighbours(x)) for part in permuted(y, 20_000, g)])
+    drawn = torch.stack(
+        [torch.arange(24), *(torch.randperm(24, generator=g) for _ in range(20_000))]
+    )
+    orders = agreement(y[drawn], near_of(x))
     beyond = float((orders[0] - orders[1:].mean()) / orders[1:].std())
     assert beyond > 3
-    assert target_signal(x, y) == pytest.approx(beyond, rel=0.03)
+    assert signal_of(x, y) == pytest.approx(beyond, rel=0.03)
 
 
 @pytest.mark.parametrize(("kinds", "columns"), [(2, 2), (5, 5), (64, 64), (65, 1)])
@@ -341,9 +343,8 @@ def test_a_class_beside_a_picture_is_one_column_for_each_kind(kinds, columns):
     x, of = torch.randn(130, 6), torch.arange(130) % kinds
     embedded = lambda m, c: m.b(c).reshape(len(c), -1, 3).sum(1)
     model = Net(lambda m, x, c: m.a(x) + embedded(m, c), a=nn.Linear(6, 3), b=nn.Embedding(65, 3))
-    found = dict(compared_inputs(Subject(model, (x, of))))
-    first, other = found.values()
-    assert torch.equal(first, x)
+    first, other = (found.rows for found in compared_inputs(Subject(model, (x, of))))
+    assert torch.equal(first, ComparedInput.of("x", x).rows)
     assert other.shape == (130, columns)
     if columns > 1:
         assert torch.equal(other.argmax(1), of)
