@@ -240,6 +240,16 @@ def test_a_profile_runs_the_model_as_often_as_its_questions_need(name):
     assert runs.count(True) == 3
 
 
+def test_whether_samples_mix_is_asked_without_gradients_of_weights():
+    subject, passed = task("relu-mlp"), []
+    for p in subject.model.parameters():
+        p.register_hook(lambda _: passed.append(1))
+    assert not subject.mixing
+    assert not passed
+    assert not subject.unaccounted
+    assert passed
+
+
 @pytest.mark.parametrize("question", ASKED)
 @pytest.mark.parametrize("name", ["relu-mlp", "small-resnet", "transformer-pre-norm"])
 def test_a_question_by_itself_has_the_answer_of_the_common_run(name, question, monkeypatch):

@@ -169,7 +169,7 @@ class ComparedInput:
 
     Attributes:
         site: What it is.
-        rows: One a sample, the first `MOST`, centred and of unit mean square; zero where all are
+        rows: One a sample, the first `MOST`, centred, the largest entry one; zero where all are
             equal.
         near: The five nearest others of each row, or all others where there are fewer.
     """
@@ -182,8 +182,8 @@ class ComparedInput:
     def of(cls, site: str, rows: Tensor) -> "ComparedInput":
         X = rows[:MOST].detach().double().cpu()
         X = X - X.mean(0)
-        size = X.square().mean().sqrt().item()
-        X = X / size if size > 0 else torch.zeros_like(X)
+        largest = X.abs().amax().item()
+        X = X / largest if largest > 0 else X
         apart = torch.cdist(X, X).fill_diagonal_(math.inf)
         return cls(site, X, apart.topk(min(NEIGHBOURS, len(X) - 1), largest=False).indices)
 

@@ -157,6 +157,20 @@ def test_a_loss_that_is_nowhere_finite_has_none():
     assert constant_loss(torch.zeros(MANY, 2), OF_VALUES, loss) == math.inf
 
 
+def test_a_search_that_gains_nothing_more_ends():
+    """The entropy of the labels is reached in a few steps; behind them all is rounding."""
+    targets, asked = torch.arange(90).sqrt().long(), []
+
+    def loss(output, targets):
+        asked.append(1)
+        return F.cross_entropy(output, targets)
+
+    found = constant_loss(torch.zeros(90, 10), targets, loss)
+    shares = targets.bincount().double() / 90
+    assert found == pytest.approx(float(-(shares * shares.log()).sum()), rel=1e-6)
+    assert len(asked) < 50
+
+
 @pytest.mark.parametrize(
     ("loss", "width", "targets"),
     [
