@@ -347,18 +347,19 @@ def _sizes(subject: Subject) -> Iterator[Item]:
         )
         if b is None or not dense.is_finite(b):
             continue
+        rows, spread = wrote.samples, _size(_centred(b))
         if a is not None and dense.is_finite(a):
             apart = _size(_centred(a))
             if apart > ROUNDING * _size(a):
-                gain = Estimate.rounded(_size(_centred(b)) / apart, ulps=2 * dense.additions(b))
+                gain = Estimate.rounded(spread / apart, ulps=2 * dense.additions(b))
                 yield Reading(site, q.GAIN, gain, NAME)
         small = int(((b != 0) & (b.abs() < torch.finfo(b.dtype).tiny)).sum())
         if small:
             yield Reading(site, q.DENORMAL_ENTRIES, Estimate.exactly(small), NAME)
-        if wrote.samples is not None and _size(wrote.samples) > 0:
-            rows = wrote.samples
+        if rows is not None and (size := _size(rows)) > 0:
             ulps = 2 * dense.additions(rows)
-            variation = Estimate.rounded(_size(_centred(rows)) / _size(rows), ulps=ulps)
+            spread = spread if rows is b else _size(_centred(rows))
+            variation = Estimate.rounded(spread / size, ulps=ulps)
             yield Reading(site, q.WRITTEN_VARIATION, variation, NAME)
 
 
@@ -396,16 +397,16 @@ def _linear(subject: Subject) -> Iterator[Item]:
 
 def _distinct(units: Tensor) -> float | None:
     """Share of the units that vary which are no copies of others."""
-    columns = units.double().mT
-    columns = columns[columns.std(1) > 0]
-    if len(columns) < 2:
+    wide = units.double()
+    varies = wide.std(0) > 0
+    if int(varies.sum()) < 2:
         return None
     generator = torch.Generator().manual_seed(0)
-    mixed = torch.randn(columns.shape[1], 2, generator=generator, dtype=torch.float64)
-    marks = (columns @ mixed.to(columns.device)) / columns.norm(dim=1).amax()
+    mixed = torch.randn(len(wide), 2, generator=generator, dtype=torch.float64)
+    marks = (wide.mT @ mixed.to(wide.device))[varies] / wide.norm(dim=0)[varies].amax()
     marks = marks[marks[:, 0].argsort()]
     step = (marks[1:] - marks[:-1]).norm(dim=1)
-    return (1 + int((step > ALIKE).sum())) / len(columns)
+    return (1 + int((step > ALIKE).sum())) / len(marks)
 
 
 def _statistics(subject: Subject) -> Iterator[Item]:
