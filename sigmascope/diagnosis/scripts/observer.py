@@ -1359,8 +1359,8 @@ def is_own(file: str) -> bool:
     """Whether a file is neither installed, nor of Python or of this package, nor made up."""
     if file.startswith("<"):
         return file.startswith("<ipython") or file.startswith("<stdin")
-    path = str(Path(file).resolve())
-    roots = {sysconfig.get_paths()[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
+    path, places = str(Path(file).resolve()), sysconfig.get_paths()
+    roots = {places[k] for k in ("stdlib", "platstdlib", "purelib", "platlib")}
     installed = "site-packages" in path or any(path.startswith(f"{r}/") for r in roots)
     return not installed and not path.startswith(PACKAGE)
 

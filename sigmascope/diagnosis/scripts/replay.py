@@ -425,35 +425,35 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         func = getattr(func, "observed", func)  # a loss that is observed is called once
         found = func(*args, **(kwargs or {}))
-        own = sys._getframe(1).f_code.co_filename in OWN and _name(func) not in LOSSES
+        name = _name(func)
+        own = sys._getframe(1).f_code.co_filename in OWN and name not in LOSSES
         if self._ended or own:
             return found
-        if self.within and "dropout" in _name(func):
+        if self.within and "dropout" in name:
             rate = (kwargs or {}).get("p", args[1] if len(args) > 1 else 0.5)
             self.drops = self.drops or rate > 0
-        if _name(func) in OF_NOTHING and isinstance(found, Tensor):
+        if name in OF_NOTHING and isinstance(found, Tensor):
             self._made.append(weakref.ref(found))
-        if _name(func) in SOURCES and isinstance(found, Tensor) and found.numel() >= ENOUGH:
+        if name in SOURCES and isinstance(found, Tensor) and found.numel() >= ENOUGH:
             with suppress(Exception):
                 shape, value = mark_of(found)  # whether it is that of the step before
-                key = _name(func), self._place(), shape
+                key = name, self._place(), shape
                 last, before = self._draws.get(key, (self._passes, math.nan))
                 if last < self._passes:
                     same, of = self.again.get(key, (0, 0))
                     self.again[key] = same + (value == before), of + 1
                 if last < self._passes or math.isnan(before):
                     self._draws[key] = self._passes, value
-                if self.looking and _name(func) == "randint":
+                if self.looking and name == "randint":
                     how = str((args, {k: v for k, v in (kwargs or {}).items() if k != "generator"}))
                     self._whole.append((how, self._place(), found))
         if not torch.is_grad_enabled():
             if self.looking:
                 with suppress(Exception):
-                    self._look_without(_name(func), args, found)
+                    self._look_without(name, args, found)
             return found
         with suppress(Exception):  # nothing that is heard may stop training
             if self.looking:
-                name = _name(func)
                 if name == "log_softmax":
                     self.shares = self._place()
                 if name in CUTS and isinstance(args[0], Tensor) and args[0].grad_fn is not None:
@@ -462,12 +462,12 @@ class Recorder(TorchFunctionMode):
                     self._derive(args, found)
             if not self.within:
                 named = kwargs or {}
-                if _name(func) in MADE and isinstance(found, Tensor) and "device" not in named:
+                if name in MADE and isinstance(found, Tensor) and "device" not in named:
                     named = {**named, "device": found.device}  # also where the default is another
                 device = found.device.type if isinstance(found, Tensor) else "cpu"
                 on = torch.is_autocast_enabled(device)
                 cast = (device, torch.get_autocast_dtype(device)) if on else None
-                self._hear(_Heard(func, None, args, named, found, cast))
+                self._hear(_Heard(func, None, args, named, found, cast), name)
         return found
 
     def _passes_by(self, name: str, args: Any) -> bool:
@@ -669,10 +669,9 @@ class Recorder(TorchFunctionMode):
         """A function with a backward pass of its own was applied, outside of modules or within."""
         if not self.within:
             with suppress(Exception):  # nothing that is heard may stop training
-                self._hear(_Heard(apply, None, args, {}, found))
+                self._hear(_Heard(apply, None, args, {}, found), _name(apply))
 
-    def _hear(self, heard: _Heard) -> None:
-        name = _name(heard.function) if heard.function else ""
+    def _hear(self, heard: _Heard, name: str = "") -> None:
         if name == "setitem":
             heard.out = heard.args[0]
         found = [*tensors(heard.out)]

@@ -7,6 +7,7 @@ whatever a script starts ends with it. Files that a script writes are its own bu
 """
 
 import contextlib
+import gc
 import importlib
 import multiprocessing
 import os
@@ -260,6 +261,7 @@ def _serve() -> None:
         for name in job.imports:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
+        gc.freeze()  # what is loaded stays: a search for garbage in a fork would copy all of it
         says.write(f"{_apart(job, made)}\n")
         says.flush()
 

@@ -91,6 +91,12 @@ def test_arguments_and_folder_are_those_that_were_given(runner, tmp_path):
     assert (tmp_path / "said").read_text() == "--lr 3"
 
 
+def test_no_search_for_garbage_goes_through_what_is_loaded_for_all_scripts(runner, tmp_path):
+    left = "import gc\nwith open('left', 'w') as out: print(len(gc.get_objects()), file=out)\n"
+    runner.run(job(tmp_path, left + code()))
+    assert int((tmp_path / "left").read_text()) < 50_000  # of hundreds of thousands
+
+
 def test_files_beside_a_script_are_found_and_a_module_is_run_by_its_name(runner, tmp_path):
     (tmp_path / "beside.py").write_text("STEPS = 4\n")
     text = code(("range(4)", "range(STEPS)")).replace(
