@@ -1,3 +1,5 @@
+import contextlib
+
 import pytest
 
 
@@ -11,3 +13,13 @@ def runner():
         modules = (*products.VIEWS, *products.FINDINGS, *products.THEOREMS, "scipy.optimize")
         one._loaded.update(dict.fromkeys(modules))
         yield one
+
+
+@pytest.fixture(scope="module")
+def one_process(runner):
+    """Diagnoses begin no process of their own."""
+    from sigmascope.diagnosis.scripts import diagnosing
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(diagnosing, "Runner", lambda: contextlib.nullcontext(runner))
+        yield

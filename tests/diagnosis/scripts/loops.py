@@ -169,7 +169,10 @@ DRAWING = """\
         opt.step(closure)
 """
 ASKS_AGAIN = (
-    ("torch.optim.SGD(model.parameters(), lr=0.5)", "torch.optim.LBFGS(model.parameters())"),
+    (
+        "torch.optim.SGD(model.parameters(), lr=0.5)",
+        "torch.optim.LBFGS(model.parameters(), max_iter=4)",
+    ),
 )
 INSTEAD = "        loss = nn.functional.cross_entropy(model(x), y)\n" + ZERO + BACK + STEP
 DRAWS = "; j = torch.randint(0, 256, (16,)); x, y = X[j], Y[j]"
@@ -393,7 +396,7 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     "reversed-class-weights": (RARE, (LOSS, WEIGHED.format("0.84, 0.16"))),
     "unrelated-pairs": (("loss = " + LOSS, VIEWS.format("torch.arange(32) ^ 1")),),
     "own-score": (("loss = " + LOSS, UNMASKED.format("(torch.arange(32) + 16) % 32")),),
-    "skipped-batches": ((ZERO + BACK + STEP, BEHIND), ("range(4)", "range(20)")),
+    "skipped-batches": ((ZERO + BACK + STEP, BEHIND), ("range(4)", "range(10)")),
     "unswitched-teacher": ((SETUP, TEACHER.format("")), (LOSS, TAUGHT)),
     "repeated-layers": ((SETUP, STACK.format("[block] * 3")),),
     "unmoved-states": (
@@ -558,7 +561,7 @@ HEALTHY = {
     "losses of all batches at once": (
         (ZERO + BACK + STEP, "        total = total + loss\n" + BEHIND.replace("loss", "total")),
         ("    for x, y in loader:\n", "    total = 0\n    for x, y in loader:\n"),
-        ("range(4)", "range(20)"),
+        ("range(4)", "range(10)"),
     ),
     "outputs that are looked at": (
         (LOSS, f"{LOSS}; seen = [model(x) for _ in range(20)]"),

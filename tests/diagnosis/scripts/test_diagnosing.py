@@ -1,6 +1,5 @@
 """What proves a mistake is the same script with one thing changed."""
 
-import contextlib
 import json
 import math
 from dataclasses import replace
@@ -15,7 +14,7 @@ from sigmascope.diagnosis.rules.representations import DEAD_UNITS, LOST_INPUTS
 from sigmascope.diagnosis.rules.sequences import READ_PADDING
 from sigmascope.diagnosis.rules.training import RATE_TOO_HIGH, RATE_TOO_LOW, STUCK_TRAINING
 from sigmascope.diagnosis.rules.weights import FROZEN_LAYER
-from sigmascope.diagnosis.scripts import Attempt, diagnose_script, diagnosing
+from sigmascope.diagnosis.scripts import Attempt, diagnose_script
 from sigmascope.diagnosis.scripts.diagnosing import _asked, _Bench, _fault, _judged, _paired
 from sigmascope.diagnosis.scripts.observer import Observer
 from sigmascope.diagnosis.scripts.presentation import verdict
@@ -25,12 +24,9 @@ from sigmascope.diagnosis.scripts.seen import Called, Line, LossSeen, OptimizerS
 from tests.diagnosis.scripts.loops import FAULTY, LOSS, code
 from tests.sampling import some
 
+pytestmark = pytest.mark.usefixtures("one_process")
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_process(runner):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(diagnosing, "Runner", lambda: contextlib.nullcontext(runner))
-        yield
+FEW = {"steps": 32, "seeds": 2}
 
 
 def diagnosed(tmp_path, text, **how):
@@ -46,7 +42,10 @@ def course(tmp_path_factory):
     """
     changes = (*FAULTY["evaluation-mode"], ("torch.randn(256, 8)", "50 * torch.randn(256, 8)"))
     told, steps = [], []
-    how = {"early": lambda f: told.append((f, len(steps))), "progress": lambda *s: steps.append(s)}
+    how = {
+        "early": lambda f: told.append((f, len(steps))),
+        "progress": lambda *s: steps.append(s),
+    } | FEW
     return diagnosed(tmp_path_factory.mktemp("modes"), code(*changes), **how), told, steps
 
 
@@ -290,10 +289,10 @@ DECAYED = "torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=0.03)"
 USUAL = "torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.01)"
 HALVES, ANY = (lambda a: a.halves), (lambda a: True)
 PROVED = (  # a finding, with the change that proves it, and how far that comes; of which script
-    ("rate-too-low", "rate x 100", HALVES, code(("lr=0.5", "lr=1e-3")), {}),
-    ("unscaled-targets", "scaled-targets", HALVES, code(*SCALED), {}),
+    ("rate-too-low", "rate x 100", HALVES, code(("lr=0.5", "lr=1e-3")), FEW),
+    ("unscaled-targets", "scaled-targets", HALVES, code(*SCALED), FEW),
     ("unusual-settings", "usual-settings", HALVES,
-     code(("SGD(model.parameters(), lr=0.5)", "Adam(model.parameters(), 0.02, eps=10.0)")), {}),
+     code(("SGD(model.parameters(), lr=0.5)", "Adam(model.parameters(), 0.02, eps=10.0)")), FEW),
     ("strong-momentum", "usual-settings", ANY, code(("lr=0.5", "lr=3.0, momentum=0.9999")), {}),
     ("spread-shapes", "fitted-shapes", ANY,
      SPREAD.replace("parameters())", "parameters(), lr=1e-2)"), {}),

@@ -164,7 +164,7 @@ def test_of_all_orders_those_that_train_are_told_from_those_that_do_not(order, s
         with pytest.raises(RuntimeError, match="inplace"):
             run(head + body)
         return
-    names = {f.name for f in found_in(run(head + body))}
+    names = {f.name for f in found_in(run(head + body, steps=16))}
     between = order == ["backward", "zero", "step"]
     ahead = order in (["zero", "step", "backward"], ["step", "backward", "zero"])
     assert ("zeroed-before-step" in names) == between
@@ -178,7 +178,7 @@ def test_accumulation_over_any_number_of_batches_is_no_mistake(every, skipped, n
     body += f"        if n % {every} == 0:\n            opt.step()\n"
     body += "" if skipped else f"            opt.zero_grad(set_to_none={none})\n"
     head, _, _ = code(("# setup", "n = 0")).partition("        loss = ")
-    found = run(head.replace("range(4)", "range(12)") + body, steps=16)
+    found = run(head.replace("range(4)", "range(12)") + body, steps=9)
     names = {f.name for f in found_in(found)}
     assert ("gradients-not-zeroed" in names) == (skipped and found.steps >= 8)
 
@@ -335,7 +335,8 @@ def test_whichever_parts_of_a_model_are_used_its_loop_is_told_from_what_they_rec
 ):
     places = st.sampled_from(range(len(widths)))
     used = data.draw(st.lists(places, min_size=1, unique=True))
-    names = {f.name for f in found_in(run(code((SETUP, PARTS.format(widths, used)), change)))}
+    text = code((SETUP, PARTS.format(widths, used)), change)
+    names = {f.name for f in found_in(run(text, steps=16))}
     assert names == ({"gradients-not-zeroed"} if change[1] == "" else set())
 
 

@@ -15,9 +15,12 @@ from sigmascope.diagnosis.scripts.running import Job, Script
 from sigmascope.diagnosis.scripts.seen import ScriptRun
 from tests.diagnosis.scripts.loops import code
 
-pytestmark = pytest.mark.skipif(
-    not distributed.is_available(), reason="this torch is built without groups of processes"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not distributed.is_available(), reason="this torch is built without groups of processes"
+    ),
+    pytest.mark.usefixtures("one_process"),
+]
 ops = distributed.ReduceOp
 REDUCED = (ops.SUM, ops.AVG, ops.MAX, ops.MIN, ops.PRODUCT)
 
@@ -225,10 +228,10 @@ CASES = {  # what is told first, and of what
     "apart": (None, script(BARE, group=False)),
     "unset": ("repeated-order", script(UNSET)),
     "same": ("same-batches", script(ALL)),
-    "same, by hand": ("same-batches", script(ALL, BARE, BY_HAND, start=STARTED)),
+    "same, by hand": ("same-batches", script(ALL, BARE, BY_HAND)),
     "bare": ("unsynchronised-processes", script(BARE)),
     "bare, logged": ("unsynchronised-processes", script(BARE, LOGGED)),
-    "passed by": ("unsynchronised-processes", script(PASSED, start=STARTED)),
+    "passed by": ("unsynchronised-processes", script(PASSED)),
     "own starts": ("different-starts", script(OWN, BARE, BY_HAND)),
     "broadcast": (None, script(OWN, BARE, BY_HAND, HANDED)),
     "averaged weights": (None, script(OWN, BARE, BY_HAND, AVERAGED_WEIGHTS)),
@@ -240,7 +243,7 @@ CASES = {  # what is told first, and of what
 
 def begun(runner, tmp_path, text):
     (tmp_path / "train.py").write_text(text)
-    job = Job(Script(str(tmp_path / "train.py")), 60, 20.0, start=20.0, output="/dev/null")
+    job = Job(Script(str(tmp_path / "train.py")), 32, 20.0, start=20.0, output="/dev/null")
     return _begun(runner, job)
 
 

@@ -14,7 +14,7 @@ from torch.overrides import _get_current_function_mode
 
 from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis import diagnose
-from sigmascope.diagnosis.scripts import replay
+from sigmascope.diagnosis.scripts import diagnose_script, replay
 from sigmascope.diagnosis.scripts.observer import Observer, Stopped
 from sigmascope.diagnosis.scripts.replay import program_of_step
 from sigmascope.diagnosis.scripts.running import program_of_run
@@ -417,7 +417,7 @@ COMPILED = {
 @pytest.mark.parametrize("how", COMPILED)
 def test_what_is_compiled_is_heard_as_one_and_compiled_no_more_than_without(how):
     """Also when one listens no more, but now and then; and nothing is said of hooks of ours."""
-    text, found = code(("range(4)", "range(20)"), (SETUP, COMPILED[how])), []
+    text, found = code(("range(4)", "range(7)"), (SETUP, COMPILED[how])), []
     for watching in (contextlib.nullcontext(), Observer(recorded=True)):
         torch._dynamo.reset()
         counters.clear()
@@ -479,9 +479,7 @@ def test_targets_are_those_that_a_loader_gathers_of_whatever_a_data_set_gives(da
     assert set(targets.long().tolist()) == {0, 1}
 
 
-def test_a_loss_of_outputs_alone_is_told_as_a_limit(tmp_path):
-    from sigmascope.diagnosis.scripts import diagnose_script
-
+def test_a_loss_of_outputs_alone_is_told_as_a_limit(tmp_path, one_process):
     (tmp_path / "train.py").write_text(code((LOSS, "model(x).square().mean()")))
     found = diagnose_script(str(tmp_path / "train.py"), seconds=10, output="/dev/null")
     assert any("is not known" in why for why in found.unlooked)
