@@ -71,7 +71,7 @@ FOREIGN = torch.optim.Adam(network().parameters(), 0.01)
     ],
 )
 def test_one_fault_is_the_first_cause_or_is_found(change, cause):
-    epochs = 20 if isinstance(cause, str) else 10
+    epochs = 10 if isinstance(cause, str) else 5
     whole = {"model": network(), "data": (X, Y), "loss": "cross_entropy", "optimizer": "sgd",
              "lr": 0.1, "batch": 20, "epochs": epochs}  # fmt: skip
     found = ss.diagnose({**whole, **change})
@@ -190,7 +190,7 @@ def test_what_is_no_program_is_refused():
 def probabilities(**how):
     """A network whose output goes through a softmax twice, in a program that is no plain data."""
     return ss.diagnose(network(nn.Softmax(-1)), (X, Y), loss=lambda out, y: F.cross_entropy(out, y),
-                       optimizer="sgd", lr=0.1, batch_size=20, epochs=4, **how)  # fmt: skip
+                       optimizer="sgd", lr=0.1, batch_size=20, epochs=2, **how)  # fmt: skip
 
 
 def test_cures_are_tried_on_the_program_that_was_diagnosed():

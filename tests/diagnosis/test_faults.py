@@ -36,7 +36,7 @@ def each():
 def test_a_planted_fault_is_named_first(says, architecture, change, name, measure):
     few = measure is survey.profile and name != "unrelated-targets"
     size = SMALL[architecture] if few else {}
-    case = faults.case(architecture, samples=64 if few else 128, **size)
+    case = faults.case(architecture, samples=32 if few or name in TRAINED else 128, **size)
     change(case)
     told = lambda: measure(case.model, case.inputs, targets=case.targets, loss=case.loss, outputs=4)
     if name == "non-finite":  # cannot be measured; the refusal names it

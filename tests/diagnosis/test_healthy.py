@@ -163,7 +163,7 @@ def test_what_a_model_makes_for_its_loss_is_of_the_same_samples(made, holder):
         loss=lambda o, y: loss(*take(o), y),
         optimizer=torch.optim.Adam([p for p in model.parameters() if p.requires_grad], 1e-2),
         batch_size=32,
-        epochs=40,
+        epochs=25,
     )
     assert [f.name for f in found.findings if f.severity == "error"] == []
     assert FAILS.isdisjoint(f.name for f in found.findings if f.severity == "warning")

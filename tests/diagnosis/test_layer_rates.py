@@ -83,7 +83,7 @@ def test_the_rates_are_as_large_as_is_stable_and_no_smaller(share, falls):
     g = torch.Generator().manual_seed(0)
     model, x = Sum().double(), torch.randn(50, 6, generator=g, dtype=torch.float64)
     y = torch.randn(50, 2, generator=g, dtype=torch.float64)
-    seen = losses(layer_rates(model, x, targets=y, loss=F.mse_loss, share=share), model, x, y, 800)
+    seen = losses(layer_rates(model, x, targets=y, loss=F.mse_loss, share=share), model, x, y, 400)
     assert (seen[-1] < seen[0]) == falls
 
 

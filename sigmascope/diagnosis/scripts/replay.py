@@ -674,14 +674,15 @@ class Recorder(TorchFunctionMode):
     def _hear(self, heard: _Heard, name: str = "") -> None:
         if name == "setitem":
             heard.out = heard.args[0]
-        found = [*tensors(heard.out)]
         if name == "grad":  # which is read, as where gradients are emptied, and leads to no loss
             return
-        if not found or (not self._live and sum(t.numel() for t in found) > SMALL):
+        found = [heard.out] if isinstance(heard.out, Tensor) else [*tensors(heard.out)]
+        size = sum([t.numel() for t in found])
+        if not found or (not self._live and size > SMALL):
             return
         self._heard.append(heard)
         if self._live:
-            self._size += sum(t.numel() for t in found)
+            self._size += size
             if self._size > LARGEST:
                 self.forget()
                 return
@@ -690,8 +691,8 @@ class Recorder(TorchFunctionMode):
             # log probabilities that are weighted, and whether the loss falls as they rise
             _, score = self._scores[id(mine[0])]
             self._scores[id(heard.out)] = heard.out, score
-            size = mine[0].numel()
-            beside = [t for t in heard.given if not t.requires_grad and t.numel() == size > 1]
+            count = mine[0].numel()
+            beside = [t for t in heard.given if not t.requires_grad and t.numel() == count > 1]
             if name == "mul" and beside:
                 place, weights = self._place(), beside[0].detach().flatten()
                 if score.numel() == len(weights):

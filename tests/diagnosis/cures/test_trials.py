@@ -24,7 +24,7 @@ def network(*last, outputs=3):
 
 
 def best(model, targets, loss, **more):
-    given = {"optimizer": "adam", "lr": 0.01, "batch_size": 24, "epochs": 20, **more}
+    given = {"optimizer": "adam", "lr": 0.01, "batch_size": 24, "epochs": 12, **more}
     return cured(ss.Program(model, (X, targets), loss, **given), samples=120)
 
 

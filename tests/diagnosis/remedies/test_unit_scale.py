@@ -124,7 +124,7 @@ def test_two_in_turn_are_better_than_either():
 
 
 def test_pairs_are_proposed_where_no_single_remedy_is_enough():
-    data = sources.open_data("digits", samples=64)
+    data = sources.open_data("digits", samples=24)
     torch.default_generator.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
     options = {"targets": data.targets, "loss": F.cross_entropy}

@@ -100,7 +100,7 @@ def smoothed(z, y):
     return F.cross_entropy(z, y, label_smoothing=0.2)
 
 
-@pytest.mark.parametrize("k", [2, 3, 4, 10, 100])
+@pytest.mark.parametrize("k", [2, 4, 100])
 @pytest.mark.parametrize("loss", [twice, smoothed, F.cross_entropy])
 def test_a_loss_that_makes_shares_of_shares(loss, k):
     torch.manual_seed(0)

@@ -42,7 +42,9 @@ def watched(text, watching, **names):
     return getattr(watching, "run", None), names
 
 
-@pytest.mark.parametrize("name", some([*HEALTHY, *(n for n in FAULTY if n != "other-parameters")]))
+@pytest.mark.parametrize(
+    "name", some([*HEALTHY, *(n for n in FAULTY if n != "other-parameters")], of=5)
+)
 def test_a_loop_is_the_same_to_the_last_bit(name):
     text = code(*{**HEALTHY, **FAULTY}[name]).replace("range(4)", "range(2)")
     seen, own = (

@@ -51,7 +51,7 @@ def ran(text, tmp_path, *, name="train.py", **how):
     (tmp_path / name).write_text(text)
     with torch.random.fork_rng(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return run_here(Job(Script(str(tmp_path / name)), 40, 30, **how))
+        return run_here(Job(Script(str(tmp_path / name)), 34, 30, **how))
 
 
 def changed(text, tmp_path, **how):

@@ -110,7 +110,7 @@ LATE = {  # what a second phase does, by the finding that tells it
 }  # fmt: skip
 
 
-LONG = ("range(4)", "range(12)")  # epochs, of which most are dozed through
+LONG = ("range(4)", "range(10)")  # epochs, of which most are dozed through
 
 
 @pytest.mark.parametrize("name", LATE)

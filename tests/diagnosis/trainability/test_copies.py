@@ -128,10 +128,10 @@ G = torch.Generator().manual_seed(0)
 WIDE, TEN = torch.randn(64, 64, generator=G), torch.randint(10, (64,), generator=G)
 
 
-def wide(*layers):
+def wide(*layers, width=256):
     torch.manual_seed(0)
-    body = [nn.Linear(64, 256), nn.ReLU(), *(nn.Linear(256, 256) for _ in range(4))]
-    return nn.Sequential(*body, *layers, nn.ReLU(), nn.Linear(256, 10))
+    body = [nn.Linear(64, width), nn.ReLU(), *(nn.Linear(width, width) for _ in range(4))]
+    return nn.Sequential(*body, *layers, nn.ReLU(), nn.Linear(width, 10))
 
 
 def adam(parameters):
@@ -202,12 +202,14 @@ def loud():
 
 
 KINDS = {
-    "plain": wide,
-    "dropout and batch statistics": lambda: wide(nn.BatchNorm1d(256), nn.Dropout(0.3)),
-    "spectral norm": lambda: wide(nn.utils.parametrizations.spectral_norm(nn.Linear(256, 256))),
+    "plain": lambda: wide(width=64),
+    "dropout and batch statistics": lambda: wide(nn.BatchNorm1d(64), nn.Dropout(0.3), width=64),
+    "spectral norm": lambda: wide(
+        nn.utils.parametrizations.spectral_norm(nn.Linear(64, 64)), width=64
+    ),
     "rates that are lost": loud,
     "frozen, and changed by the forward pass": Averaged,
-    "frozen": lambda: nn.Sequential(nn.Linear(64, 64).requires_grad_(False), wide()),
+    "frozen": lambda: nn.Sequential(nn.Linear(64, 64).requires_grad_(False), wide(width=64)),
     "a source of its own": Drawing,
     "tied": Tied,
 }

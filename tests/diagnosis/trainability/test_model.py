@@ -18,7 +18,12 @@ from sigmascope import diagnosis, sources, survey
 from sigmascope.core import records
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Reading
-from sigmascope.diagnosis.trainability import TrainabilityModel, fit_trainability, trainability
+from sigmascope.diagnosis.trainability import (
+    TrainabilityModel,
+    fit_trainability,
+    model as fitting,
+    trainability,
+)
 from sigmascope.diagnosis.trainability.model import Kept, default_model
 from sigmascope.models import networks
 from sigmascope.models.samples import as_tensor, prepared
@@ -106,7 +111,7 @@ def test_shallow_yes_deep_no(digits):
 UNTRAINED = {"all-frozen": "require gradients", "inplace-residual": "autograd says"}
 
 
-@pytest.mark.parametrize("name", some(MODELS, of=6))
+@pytest.mark.parametrize("name", some(MODELS, of=9))
 def test_every_model_of_the_zoo_has_a_probability(name):
     model, batch = MODELS[name]()
     batch = prepared(model, batch)
@@ -214,7 +219,7 @@ def test_another_model_may_judge(digits):
     assert trainability(nn.Sequential(nn.Flatten(), mlp(2)), digits.inputs, **options).value > 0.99
 
 
-def test_resamples_are_kept_that_have_both_kinds():
+def test_resamples_are_kept_that_have_both_kinds(monkeypatch):
     """One network of four fits; resamples without it say nothing, those with it count once."""
     rows = [{"progress": float(v), "reached": float(v * v)} for v in (3, 1, 0, -2)]
     fits = [True, False, False, False]
@@ -222,8 +227,9 @@ def test_resamples_are_kept_that_have_both_kinds():
     drawn = (torch.randint(4, (4,), generator=seen).tolist() for _ in range(100))
     kept = [d for d in drawn if 0 in d and set(d) != {0}][:3]
     assert any(d.count(0) == 1 for d in kept)
+    monkeypatch.setattr(fitting, "DRAWS", 12)
     found = fit_trainability(rows, fits, says="told", generator=torch.Generator().manual_seed(7))
-    assert len(found.draws) == 200
+    assert len(found.draws) == 12
     for d, draw in zip(kept, found.draws[:3], strict=True):
         again = fit_trainability([rows[i] for i in d], [fits[i] for i in d], says="told")
         assert (*again.slopes, again.offset) == pytest.approx(draw)
