@@ -901,16 +901,22 @@ def reached(model: nn.Module) -> Iterator[tuple[str, Any]]:
     seen: set[int] = set()
     while left:
         name, one = left.pop()
-        if type(one) in ATOMS or id(one) in seen:
+        if id(one) in seen or type(one) in ATOMS:
             continue
         seen.add(id(one))
         yield name, one
-        parts = (p for p in contents(one) if p[0] != "_compiled_call_impl")  # torch leaves it out
-        left += [(f"{name}.{key}" if name else key, part) for key, part in parts]
+        left += [
+            (f"{name}.{key}" if name else key, part)
+            for key, part in contents(one)
+            # the last torch leaves out
+            if type(part) not in ATOMS and id(part) not in seen and key != "_compiled_call_impl"
+        ]
 
 
 def _twin(one: Any) -> Any:
-    """What takes the place of something that cannot be copied; None where it can be."""
+    """What takes the place of something that cannot be copied, or not at once; None of all else."""
+    if type(one) is OrderedDict:  # the hooks of a module: a dozen, and empty as a rule
+        return None if one or vars(one) else OrderedDict()
     if type(one) in LOCKS:
         return LOCKS[type(one)]()
     if isinstance(one, torch.Generator):
