@@ -279,7 +279,7 @@ def read_run(
         if not run.finite or run.steps < step:
             break
         if step == 1:
-            read_degrees(run, model, before, degrees)
+            read_degrees(run, model, before, degrees)  # a copy already, and asked no more
         ends = [end for end, at in ((LATE, step == steps), (EARLY, step < 3)) if at]
         if not ends:
             continue

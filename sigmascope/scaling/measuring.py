@@ -24,7 +24,7 @@ from sigmascope.diagnosis.training.runs import TrainingRun, TrainingSamples, sta
 from sigmascope.linalg import frobenius_norm, spectral_norm
 from sigmascope.models.layers import called, rounding
 from sigmascope.models.samples import Batch, as_tensor
-from sigmascope.models.state import still
+from sigmascope.models.state import duplicate, still
 
 OUTPUT = "(output)"
 ROUNDINGS = 1  # of what a layer writes, by which it may differ where nothing was changed
@@ -229,7 +229,7 @@ def read_run(
         if not run.finite or run.steps < step:
             break
         if step == 1:
-            read_degrees(run, model, before, found)
+            read_degrees(run, duplicate(model), before, found)
         if step not in (1, 2, steps):
             continue
         # what the weights' changes do after so many steps; the first that does anything counts
@@ -324,10 +324,11 @@ def read_degrees(
     """By which power of the gradient each weight moves: 1 of plain SGD, 0 of Adam and signs.
 
     Between, where a constant beside the gradient (Adam's epsilon) matters. It is told from the
-    step that was made and one from the same weights with twice the gradient.
+    step that was made and one from the same weights, of another copy of the model, with twice the
+    gradient.
     """
     own = dict(run.model.named_parameters(remove_duplicate=False))
-    twin = started(model, run.recipe, run.size)
+    twin = TrainingRun(run.recipe, run.size, model)
     for name, p in twin.model.named_parameters():
         grad = own[name].grad
         p.grad = None if grad is None else 2 * grad.detach()
