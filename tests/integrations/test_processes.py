@@ -29,7 +29,7 @@ def sleep(seconds):
 
 def leave(how):
     os.kill(os.getpid(), how)
-    time.sleep(1)
+    time.sleep(0.3)
     return "still here"
 
 
@@ -51,6 +51,8 @@ def test_processes_that_are_hired_are_there_before_the_work_and_until_its_end():
         pids = {*crew(sleep, [0.5, 0.5]), *crew(sleep, [0.5, 0.5])}
         assert len(pids) == 2
         assert sorted(crew(squared, [-3, 2, -1])) == [(1, 1), (4, 1), (9, 1)]  # of one thread each
+        # the interruption of a person is for the one who asked
+        assert list(crew(leave, [signal.SIGINT])) == ["still here"]
         with pytest.raises(ZeroDivisionError):  # what fails there fails here
             list(crew(inverse, [1, 0]))
     assert not children()
@@ -75,17 +77,12 @@ def test_a_worker_that_is_killed_is_a_refusal():
     assert not children()
 
 
-def test_the_interruption_of_a_person_is_for_the_one_who_asked():
-    assert list(WorkerProcesses(1)(leave, [signal.SIGINT])) == ["still here"]
-    assert not children()
-
-
 ASKS = """
 import os, time
 from sigmascope.integrations.processes import WorkerProcesses
-from tests.integrations.test_processes import sleep
 if __name__ == "__main__":
-    for pid in WorkerProcesses(1)(sleep, [0, 60]):
+    of = "__import__('os').getpid()"
+    for pid in WorkerProcesses(1)(eval, [of, "__import__('time').sleep(60)"]):
         print(pid, flush=True)
 """
 
