@@ -13,7 +13,7 @@ PATIENCE = 40  # seconds, of a collective
 # imported once, by a process of which the others are forks: a fresh one takes seconds for them;
 # the last two are loaded late, by the first step and by the first look, and so in every fork
 IMPORTED = ["pytest", "torch.distributed.fsdp", "torch.distributed.tensor", "sigmascope.watching"]
-IMPORTED += ["torch._dynamo", "scipy.optimize"]
+IMPORTED += ["hypothesis", "torch._dynamo", "scipy.optimize"]
 
 
 def together(count, work, *args, seconds=240):

@@ -546,8 +546,8 @@ def test_training_is_the_same_to_the_last_bit():
 def rung(kind, decay, *, both=False):
     torch.manual_seed(0)
     model = stack(5, 16, 3).double()
-    alike = kind(model.parameters(), lr=0.01, weight_decay=decay)
-    found, alarms = watched(model, alike if both else lopsided(model, decay, kind), 400)
+    alike = kind(model.parameters(), lr=0.03, weight_decay=decay)
+    found, alarms = watched(model, alike if both else lopsided(model, decay, kind, lr=0.03), 150)
     return found, [a for a in alarms if a.name == "decay-at-odds"]
 
 
