@@ -53,7 +53,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def plain(data):
-    return widths(Net, data=data, depths=DEPTHS, cure=True, **HOW)
+    return widths(Net, data=data, depths=(1, *DEPTHS), cure=True, **HOW | {"seeds": 3})
 
 
 def test_layers_that_add_as_they_are_make_the_stream_grow_by_a_root_and_that_is_cured(plain):
@@ -73,9 +73,7 @@ def test_layers_that_add_as_they_are_make_the_stream_grow_by_a_root_and_that_is_
 
 @pytest.mark.parametrize(("power", "rate"), [(0.5, 0.5), (1.0, None)])
 def test_scaled_by_a_root_rates_are_left_and_scaled_by_depth_nothing_is(data, power, rate):
-    found = widths(
-        lambda depth: Net(depth, 32, power), data=data, depths=DEPTHS, **HOW | {"seeds": 8}
-    )
+    found = widths(lambda depth: Net(depth, 32, power), data=data, depths=DEPTHS, **HOW)
     assert not found.initial
     stream = next(w for w in found.weights if w.name == STREAM)
     assert stream.verdict == "maximal"
@@ -90,8 +88,8 @@ def test_scaled_by_a_root_rates_are_left_and_scaled_by_depth_nothing_is(data, po
 
 
 def test_without_skip_connections_it_says_so_and_what_becomes_of_the_rank(data):
-    how = HOW | {"seeds": 2}
-    found = widths(lambda depth: Net(depth, skip=False), data=data, depths=DEPTHS, **how)
+    how = HOW | {"seeds": 1}
+    found = widths(lambda depth: Net(depth, skip=False), data=data, depths=(2, 4, 8), **how)
     assert [o.cause for o in found.obstacles] == ["no skip connection"]
     assert not found.code
     ranks, factors = found.beside["rank of the last representation"], found.beside["layer factor"]
@@ -159,8 +157,7 @@ class Convolved(nn.Module):
     ],
 )  # fmt: skip
 def test_who_writes_what_is_added_is_found_in_layers_of_every_make(data, make, writers):
-    how = HOW | {"seeds": 4 if make is Attended else 2}
-    found = widths(make, data=data, depths=DEPTHS, **how)
+    found = widths(make, data=data, depths=(1, 2, 4, 8), **HOW | {"seeds": 3})
     assert [o.cause for o in found.obstacles] == ["residual scale"]
     assert set(found.initial) == writers
 
