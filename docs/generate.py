@@ -464,14 +464,14 @@ def gallery() -> str:
         )
         anchor = figure.name.replace("/", "-")
         index.append(f"| [{figure.name}](#{anchor}) | {_cell(figure.says)} | {counts} |")
-        sections.append(_shown(figure, kept))
+        sections.append(_shown(figure, kept, claims))
     return "\n".join((NOTE, GALLERY, *index, "", *sections, GALLERY_NEXT))
 
 
-def _shown(figure: Any, kept: Any) -> str:
+def _shown(figure: Any, kept: Any, claims: Any) -> str:
     needs = " --folder data" if _reads_data(figure.usual) else ""
     larger = kept.kept(figure, full=True)
-    sizes = [{c.says: c for c in kept.claims(figure, full=full)} for full in (False, True)]
+    sizes = [{c.says: c for c in found} for found in (claims, kept.claims(figure, full=True))]
     heads = ["it should show", "found", ""] + ["found at the paper's size", ""] * bool(larger)
     rows = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for says in dict.fromkeys(says for claims in sizes for says in claims):
