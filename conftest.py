@@ -18,7 +18,7 @@ from jaxtyping import _import_hook, install_import_hook
 
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
 ROOT = Path(__file__).parent
-ENOUGH = 20  # calls of a function that are checked in each test: some make thousands
+ENOUGH = 6  # calls of a function that are checked in each test: some make thousands
 TESTS = [0]  # how many have begun
 
 

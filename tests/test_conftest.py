@@ -49,4 +49,4 @@ def test_the_first_calls_of_a_function_in_each_test_are_checked():
     for test in (1, 2):
         conftest["TESTS"][0] = test
         assert [call(test) for _ in range(60)] == [-test] * 60
-    assert seen == [1] * 20 + [2] * 20
+    assert seen == [1] * conftest["ENOUGH"] + [2] * conftest["ENOUGH"]

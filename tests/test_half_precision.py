@@ -44,7 +44,7 @@ def read(profile):
 @pytest.mark.parametrize(
     "dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("name", some(sorted(MODELS.keys() - UNMADE), of=4))  # two profiles each
+@pytest.mark.parametrize("name", some(sorted(MODELS.keys() - UNMADE), of=6))  # two profiles each
 def test_half_precision_tells_the_same_or_less(name, dtype):
     model, batch = MODELS[name]()
     model, batch = model.to(dtype), cast(batch, dtype)

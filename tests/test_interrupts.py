@@ -118,7 +118,7 @@ def interruptible():
 
 @pytest.mark.parametrize("door", ["profile", "bottleneck", "look"])
 def test_ctrl_c_at_a_few_lines(door, as_users_see_it):
-    require_as_found(door, 12, 0)
+    require_as_found(door, 8, 0)
 
 
 @pytest.mark.slow

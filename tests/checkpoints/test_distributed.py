@@ -172,7 +172,7 @@ def test_any_bytes_open_or_are_refused(tmp_path_factory):
     folder = saved(tmp_path_factory.mktemp("distributed"), {"w": numbers(6, 4), "b": numbers(3)})
     whole = {name: (folder / name).read_bytes() for name in (METADATA, "__0_0.distcp")}
 
-    @settings(max_examples=200)
+    @settings(max_examples=80)
     @given(st.data())
     def opened(data):
         for name, content in whole.items():

@@ -190,7 +190,7 @@ def folder(tmp_path_factory):
 def test_any_bytes_open_or_are_refused(folder):
     data = valid(folder)
 
-    @settings(max_examples=300)
+    @settings(max_examples=120)
     @given(data=mutated(data, 330))
     def opened(data):
         (folder / "a.gguf").write_bytes(data)

@@ -133,7 +133,7 @@ def test_the_state_of_what_was_built_is_not_set():
     assert found.location == "file"
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(data=st.binary(max_size=60), end=st.booleans())
 def test_any_bytes_are_read_or_refused(data, end):
     buffer = io.BytesIO()

@@ -230,7 +230,7 @@ def content(archive):
     return buffer.getvalue()
 
 
-@settings(max_examples=600)
+@settings(max_examples=200)
 @given(data=st.one_of(*(mutated(content(a), len(content(a))) for a in (True, False))))
 def test_any_bytes_open_or_are_refused(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "mutated.pt"

@@ -31,7 +31,7 @@ def test_json_on_standard_output_is_alone_strict_and_valid(sigmascope):
     assert sigmascope(*SMALL, "--json=-")[1].splitlines()[:2] == out.splitlines()[:2]
 
 
-@pytest.mark.parametrize("name", some(["a b.pdf", "a.svg", "a.png"]))
+@pytest.mark.parametrize("name", some(["a b.svg", "a.pdf", "a.png"]))
 def test_a_figure_is_written_and_may_be_written_again(sigmascope, tmp_path, name):
     for _ in range(2):
         code, _, err = sigmascope(*SMALL, "--plot", name)

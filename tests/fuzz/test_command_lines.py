@@ -35,7 +35,7 @@ def attack(home, quiet_home):
 
 
 def test_a_few_hostile_command_lines(attack):
-    attack(8, 0)
+    attack(5, 0)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import sqlite3
 import struct
 import warnings
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -239,10 +240,7 @@ def _arrays(home: Path) -> tuple[str, ...]:
     (home / "future.npy").write_bytes(b"\x93NUMPY\x09\x00\x10\x00" + b" " * 40)
     (home / "negative.npy").write_bytes(_npy((-1, 6)) + x.tobytes())
     (home / "deep.npy").write_bytes(_header("(" * 5000 + ")" * 5000))
-    bomb = io.BytesIO()
-    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("x.npy", _npy((2**26, 1)) + bytes(2**28))
-    (home / "bomb.npz").write_bytes(bomb.getvalue())
+    (home / "bomb.npz").write_bytes(_bomb())
     with zipfile.ZipFile(home / "many.npz", "w") as archive:
         for i in range(2000):
             archive.writestr(f"{i}{ESCAPE}", b"")
@@ -258,6 +256,14 @@ def _arrays(home: Path) -> tuple[str, ...]:
     (home / "flipped.npz").write_bytes(packed)
     (home / "cut.npz").write_bytes((home / "xy.npz").read_bytes()[:-40])
     return tuple(sorted(p.name for p in home.iterdir() if p.suffix in (".npy", ".npz")))
+
+
+@cache  # of several folders: to pack it takes longer than all else
+def _bomb() -> bytes:
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr("x.npy", _npy((2**26, 1)) + bytes(2**28))
+    return bomb.getvalue()
 
 
 def _weights(home: Path) -> tuple[str, ...]:

@@ -332,14 +332,14 @@ def test_what_is_too_small_for_a_number_is_carried_all_the_same():
 def test_the_interval_of_draws_holds_and_its_risk_is_said(draws):
     """Where a logarithm's mean was taken for that of the norm, 11 % missed, nearly all below."""
     missed = 0
-    for seed in range(60):
+    for seed in range(40):
         torch.manual_seed(seed)
         layer, x = nn.LSTM(1, 5), torch.randn(8 + 8 * (seed % 2), 16, 1)
         found = step_gradients(layer, x, draws=draws, generator=generator(seed)).factor()
         exact = step_gradients(layer, x, generator=generator()).factor()
         assert (found.risk, exact.risk) == (0.05, 0)
         missed += not found.low <= exact.value <= found.high
-    assert missed <= 3  # no more than the risk allows
+    assert missed <= 2  # no more than the risk allows
 
 
 def test_draws_err_as_little_as_is_told():

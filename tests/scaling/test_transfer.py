@@ -382,8 +382,10 @@ def test_one_seed_tells_little_and_says_what_would_tell_more(data):
     assert all("more seeds than one" in why for why in found.skipped.values())
 
 
-@pytest.mark.parametrize("seed", [0, 7, "width"])
-@pytest.mark.parametrize("through", ["torch", "torch.random"])
+@pytest.mark.parametrize(
+    ("seed", "through"),
+    [(0, "torch"), (7, "torch.random"), ("width", "torch"), ("width", "torch.random")],
+)
 def test_a_function_that_seeds_torch_itself_draws_anew_for_each_seed(data, seed, through):
     """Many do. Where all models were one model, what was read looked certain, and was not."""
     own = torch.manual_seed

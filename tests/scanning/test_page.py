@@ -164,18 +164,17 @@ def test_only_rows_in_sight_are_in_the_document(shown):
     assert count(shown, "#table .row") < 45
 
 
-@pytest.mark.parametrize("field", ["spectral norm", "site", "depth", "shape"])
-def test_the_table_sorts_by_any_column(shown, field):
-    orders = []
-    for _ in range(2):
-        js(shown, "document.querySelector(`[data-field='${arguments[0]}']`).click()", field)
-        orders.append(js(shown, "return table.order.map((i) => table.sort.keys()[i])"))
-    assert {tuple(o) == tuple(sorted(o)) for o in orders} == {True, False}
-    assert sorted(orders[0]) == sorted(orders[1])
-    assert js(shown, "return document.activeElement.dataset.field") == field
-    assert (
-        count(shown, "#table .line [aria-sort=ascending], #table .line [aria-sort=descending]") == 1
-    )
+def test_the_table_sorts_by_any_column(shown):
+    one = "#table .line [aria-sort=ascending], #table .line [aria-sort=descending]"
+    for field in ("spectral norm", "site", "depth", "shape"):
+        orders = []
+        for _ in range(2):
+            js(shown, "document.querySelector(`[data-field='${arguments[0]}']`).click()", field)
+            orders.append(js(shown, "return table.order.map((i) => table.sort.keys()[i])"))
+        assert {tuple(o) == tuple(sorted(o)) for o in orders} == {True, False}
+        assert sorted(orders[0]) == sorted(orders[1])
+        assert js(shown, "return document.activeElement.dataset.field") == field
+        assert count(shown, one) == 1
 
 
 def test_what_was_not_read_stands_last(shown):

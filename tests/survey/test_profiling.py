@@ -31,7 +31,7 @@ from tests.models.state.test_freeze import assert_same, snapshot
 from tests.sampling import some
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some(MODELS, of=2))
 def test_the_whole_zoo_is_profiled_and_left_as_it_was(name):
     model, batch = MODELS[name]()
     out, task = call(*MODELS[name]()), {}
@@ -173,7 +173,7 @@ def test_progress_is_told_to_the_end():
     assert told[-1][1] == told[-1][2]
 
 
-@pytest.mark.parametrize("name", some(MODELS, of=6))
+@pytest.mark.parametrize("name", some(MODELS, of=12))
 def test_what_the_first_passes_show_is_told_before_the_rest_and_is_the_same(name):
     model, x = MODELS[name]()
     told, words = [], []

@@ -99,6 +99,13 @@ def home(sigmascope, monkeypatch, files):
     return sigmascope
 
 
+def runnable(one):
+    """The script is run in a process of its own: at each commit `test_diagnoses.py` runs one."""
+    words, line = one.values
+    marks = pytest.mark.slow if line.startswith("sigmascope diagnose loop.py ") else ()
+    return pytest.param(words, line, id=one.id, marks=marks)
+
+
 def words_of(line):
     words = shlex.split(line.partition(" | ")[0])
     assert words[0] == "sigmascope"
@@ -136,7 +143,7 @@ def test_every_example_is_understood(words, line):
 @pytest.mark.parametrize(
     ("words", "line"),
     # the one that serves until it is interrupted is run in `test_views.py`
-    [one for one in LINES if one.values[1] != "sigmascope view first.run"],
+    [runnable(one) for one in LINES if one.values[1] != "sigmascope view first.run"],
 )
 def test_every_example_runs(home, words, line):
     for long, short in SMALL.items():

@@ -150,7 +150,7 @@ class Gated(nn.Module):
         return self.last(x)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_what_is_said_of_zeros_is_what_training_does_with_them(data):
     blocks = data.draw(st.integers(1, 2))

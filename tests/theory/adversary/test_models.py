@@ -146,7 +146,7 @@ FOUND = (  # by the many: eps alone, and a power of 1e77
 
 
 @pytest.mark.usefixtures("as_users_see_it")
-@settings(max_examples=15, suppress_health_check=list(HealthCheck), deadline=None)
+@settings(max_examples=8, suppress_health_check=list(HealthCheck), deadline=None)
 @example(Design(*FOUND[0]))
 @example(Design(*FOUND[1]))
 @example(Design(*FOUND[2]))

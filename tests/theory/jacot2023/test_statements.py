@@ -80,7 +80,7 @@ def test_networks_that_do_not_fit_are_refused():
 
 
 def test_the_cost_of_a_function_lies_between_its_jacobian_and_its_balanced_weights():
-    for seed in range(40):
+    for seed in range(16):
         net, x, y = stack(seed)
         found = representation_cost(net, torch.stack([x, y]))
         assert 0 <= found.low <= found.high <= net.norm * (1 + 1e-12)
@@ -290,7 +290,7 @@ def test_the_function_that_bends_in_the_middle_costs_next_to_nothing_and_is_stee
     """Example 20: the excess over 3 L falls with depth, and the way there grows without bound."""
     X = torch.rand(6, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     rests, slopes = [], []
-    for depth in (10, 20, 40):
+    for depth in (10, 20, 30):
         layers = [m for m in random_chains.lipschitz_counterexample(depth) if hasattr(m, "weight")]
         weights = tuple(m.weight.detach() for m in layers)
         zeros = tuple(torch.zeros(len(w)).double() for w in weights)

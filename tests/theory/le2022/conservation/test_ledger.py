@@ -119,7 +119,7 @@ def test_end_points_refuse_other_checkpoints():
         list(conservation.endpoint_drifts(found, good, good, momentum=1.0))
 
 
-STEPS = 60
+STEPS = 30
 
 
 OPTIONS = {
@@ -287,7 +287,7 @@ def wrong_backward(net, optimizer, step):
 
 
 SABOTAGES = [doubled_rate, hidden_rate, clipped, frozen, wrong_backward]
-RUNS = [range(20), pytest.param(range(20, 200), marks=pytest.mark.slow)]  # two hundred by hand
+RUNS = [range(10), pytest.param(range(10, 200), marks=pytest.mark.slow)]  # two hundred by hand
 
 
 @pytest.mark.usefixtures("as_users_see_it")  # runtime type checks take three quarters of the time
