@@ -118,6 +118,10 @@ def write(target: str, form: Any) -> None:
     text = "\n".join(guard.printable(line, by=quoted) for line in text.split("\n"))
     if target == "-":
         STATUS.rest()
+        encoding = getattr(results(), "encoding", None) or "utf-8"
+        if text.encode(encoding, "ignore").decode(encoding) != text:
+            # the stream writes an escape of Python for what its encoding lacks, which is no JSON
+            text = "".join(c if c.isascii() else quoted(c) for c in text)
         results().write(text)
         return
     guard.write_text(target, text, mark=MARKS["json"])

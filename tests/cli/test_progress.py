@@ -149,11 +149,11 @@ from torch import nn
 print("a word of the program")
 def program():
     torch.manual_seed(0)
-    x = torch.randn(64, 6)
+    x = torch.randn(256, 6)
     y = (x[:, 0] > 0).long()
     net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2), nn.Softmax(1))
     return {"model": net, "data": (x, y), "loss": "cross_entropy", "optimizer": "adam", "lr": 1e-3,
-            "batch_size": 32, "epochs": 40}
+            "batch_size": 32, "epochs": 200}
 """
 
 

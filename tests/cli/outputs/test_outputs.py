@@ -35,10 +35,9 @@ def home(tmp_path_factory):
     return folder
 
 
-def run(home, words, *, shell="", **environment):
-    line = 'exec "$0" -m sigmascope "$@" ' + shell
+def run(home, words, *, shell="", start=("-m", "sigmascope"), **environment):
     return subprocess.run(
-        ["bash", "-c", line, sys.executable, *words],
+        ["bash", "-c", f'exec "$0" "$@" {shell}', sys.executable, *start, *words],
         cwd=home,
         capture_output=True,
         text=True,
@@ -48,21 +47,33 @@ def run(home, words, *, shell="", **environment):
     )
 
 
-def test_json_on_standard_output_stands_there_alone_whatever_a_model_prints(home):
-    done = run(home, ("profile", "m.py:Loud", *ON, "--json", "-"))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["schema"] == "sigmascope/profile/3"
+BOTH = """
+import sys
+from sigmascope.cli import main
+for words in (sys.argv[1:], [*sys.argv[1:-1], "-"]):
+    sys.argv = ["sigmascope", *words]
+    try:
+        main()
+    except SystemExit as end:
+        assert end.code == 0
+    sys.stdout.write("\\f")
+    sys.stdout.flush()
+"""
 
 
 @pytest.mark.parametrize("encoding", ["ascii", pytest.param("latin-1", marks=pytest.mark.slow)])
 def test_what_a_model_prints_is_not_among_the_results_and_any_encoding_shows_its_names(
     home, encoding
 ):
+    """To a file, where text is the result, and then to standard output, where it stands alone."""
     words = ("profile", "m.py:Loud", *ON, "--json", "a.json")
-    done = run(home, words, PYTHONIOENCODING=encoding)
+    done = run(home, words, start=("-c", BOTH), PYTHONIOENCODING=encoding)
     assert done.returncode == 0, done.stderr
-    assert json.loads((home / "a.json").read_text())["schema"] == "sigmascope/profile/3"
-    assert r"\x1b]0;owned\x07" in done.stdout
+    text, form, rest = done.stdout.split("\f")
+    for whole in ((home / "a.json").read_text(), form):
+        assert json.loads(whole)["schema"] == "sigmascope/profile/3"
+    assert rest == ""
+    assert r"\x1b]0;owned\x07" in text
     for said in ("printed\\x1b", "written to the descriptor", "from a child", "warned\\x1b"):
         assert said in done.stderr
         assert said not in done.stdout
@@ -89,10 +100,11 @@ def test_streams_may_be_closed_or_full(home, shell, code):
 
 def calls(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "print") in NAMES:
             yield ast.unparse(node.func), node.lineno
 
 
+NAMES = ("write", "print", "write_text", "write_bytes")
 WRITERS = ("sys.stdout.write", "sys.stderr.write", "print", "sys.stdout.buffer.write")
 WRITTEN = {"core/guard.py"}  # the only file that brings bytes to the disk by itself
 
