@@ -1,6 +1,7 @@
 import copy
 import threading
 import types
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -69,6 +70,19 @@ def test_methods_put_on_a_model_are_those_of_the_copy():
     net = plain()
     net.forward = types.MethodType(lambda self, x: 2 * self[0](x), net)
     assert duplicate(net).forward.__self__ is not net
+
+
+def test_hooks_that_either_gets_later_and_records_that_are_shared_are_its_own():
+    net = nn.Linear(2, 2)
+    net.mine = net.yours = OrderedDict()
+    twin = duplicate(net)
+    twin.register_forward_hook(lambda *_: None)
+    net.register_forward_pre_hook(lambda *_: None)
+    twin.mine["a"] = 1
+    assert (len(net._forward_hooks), len(twin._forward_pre_hooks)) == (0, 0)
+    assert not net.mine
+    assert twin.mine is twin.yours
+    assert list(vars(twin)) == list(vars(net))
 
 
 def test_a_hook_of_a_copy_takes_itself_off_the_copy_only():
