@@ -29,7 +29,6 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=30)
 @given(value=PLAIN, protocol=st.integers(0, 5))
 def test_plain_values_come_back(value, protocol):
     found = read(pickle.dumps(value, protocol))
