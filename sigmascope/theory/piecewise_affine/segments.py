@@ -915,7 +915,9 @@ def require_map(
     size = room * min(0.1, max(1e-3, 1000 * ROUNDINGS * part.eps))
     left = "its output"
     while left and size > ROUNDINGS * part.eps * room:
-        left = _tried(model, x, ends, part, A, size * first)
+        # a unit at its end stays where it is on one way of the two
+        steps = (size * first, -size * first)
+        left = next(filter(None, (_tried(model, x, ends, part, A, s) for s in steps)), "")
         size /= SHRINK
     if left:
         raise Refusal(
@@ -1068,7 +1070,7 @@ def local_affine(
         Balestriero & Baraniuk 2018; Riedi et al. 2022, Eqs. (36) to (38) with `D_k` before the
         biases.
 
-    Cost: four forward passes or some more, for the map is tried; a backward pass for each output if
+    Cost: five forward passes or some more, for the map is tried; a backward pass for each output if
     the matrix is written out.
     """
     wide = widened(model, x)

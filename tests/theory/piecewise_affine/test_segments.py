@@ -322,9 +322,13 @@ def test_hooks_on_gradients_do_not_pass_for_slopes():
         regions_along(model, x, y)
 
 
-def test_a_sample_on_a_boundary_has_no_map():
-    torch.manual_seed(0)  # of a fortieth of all weights the one step that is tried changes no side
-    model = nn.Sequential(nn.Linear(4, 6, bias=False), nn.ReLU(), nn.Linear(6, 2)).double()
+@pytest.mark.parametrize("units", [1, 6])
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_sample_on_a_boundary_has_no_map(units, sign):
+    """On one of its sides nothing changes: a unit that is off stays off."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, units, bias=False), nn.ReLU(), nn.Linear(units, 2)).double()
+    model[0].weight.data = sign * model[0].weight.data.abs()
     zero = torch.zeros(1, 4, dtype=D)
     with pytest.raises(Refusal, match=r"must lie inside a region, got one where `relu`.*Move it"):
         local_affine(model, zero)
