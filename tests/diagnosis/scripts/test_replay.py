@@ -71,6 +71,15 @@ def test_a_loss_under_automatic_casting_is_the_loss_that_was():
     assert again == pytest.approx(seen.loss.values[0], rel=1e-3)
 
 
+def test_a_function_with_its_own_way_back_is_computed_again_as_a_part_of_the_loss():
+    seen = run(code(*HEALTHY["backward of its own"]), recorded=True)
+    assert seen.unheard == ""
+    first = seen.step
+    out = first.model()(first.given(first.batches[0]))
+    again = float(first.lost(out, first.wanted(first.batches[0])).detach())
+    assert again == pytest.approx(seen.loss.values[0], rel=1e-5)
+
+
 class Vae(nn.Module):
     def __init__(self):
         super().__init__()
