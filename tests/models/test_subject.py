@@ -240,6 +240,16 @@ def test_a_profile_runs_the_model_as_often_as_its_questions_need(name):
     assert runs.count(True) == 3
 
 
+@pytest.mark.parametrize("written", [True, False])
+def test_attentions_are_found_where_a_softmax_is_written_out(written):
+    weigh = lambda scores: scores.softmax(-1) if written else scores
+    layers = {name: nn.Linear(4, 4) for name in ("q", "k", "v")}
+    net = Net(lambda m, x: weigh(m.q(x) @ m.k(x).mT) @ m.v(x), **layers)
+    subject = Subject(net, drawn(5, 3, 4))
+    assert subject.calls  # the watched run is made
+    assert bool(subject.attentions) == written
+
+
 def test_whether_samples_mix_is_asked_without_gradients_of_weights():
     subject, passed = task("relu-mlp"), []
     for p in subject.model.parameters():

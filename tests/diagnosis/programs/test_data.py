@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from sigmascope import sources
 from sigmascope.core.guard import Refusal
-from sigmascope.diagnosis.programs.data import Mapped, parted, taken
+from sigmascope.diagnosis.programs.data import Mapped, parted, rows_of, taken
 
 X, Y = torch.arange(50.0)[:, None], torch.arange(50)
 
@@ -74,3 +74,11 @@ def test_parts(item, kinds):
 def test_what_holds_nothing_is_refused(data):
     with pytest.raises(Refusal):
         taken(data, samples=4)
+
+
+def test_rows_are_taken_of_what_has_one_for_each_sample_alone():
+    given = {"own": torch.arange(5), "other": torch.arange(3), "one": torch.tensor(7)}
+    found = rows_of(given, torch.tensor([4, 0]), count=5)
+    assert {name: t.tolist() for name, t in found.items()} == {
+        "own": [4, 0], "other": [0, 1, 2], "one": 7,
+    }  # fmt: skip

@@ -38,3 +38,6 @@ def test_a_size_in_words_is_not_longer_than_its_digits():
         open_data(f"gaussian?shape={'9' * DIGITS}")
     with pytest.raises(Refusal, match="must read like 64 or 3x32x32"):
         open_data(f"gaussian?shape={'9' * (DIGITS + 1)}")
+    for size in ("depth", "width"):
+        with pytest.raises(Refusal, match="of no size that could be built"):
+            open_model(f"mlp?{size}={'9' * (DIGITS + 1)}", data=labelled(1))

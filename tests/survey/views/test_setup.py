@@ -517,6 +517,14 @@ def test_a_loss_that_shifts_by_itself():
     assert found["targets that are inputs"].estimate.value < 0.3
 
 
+@pytest.mark.parametrize(("ahead", "skipped"), [(1, False), (2, True)])
+def test_targets_that_are_two_places_ahead(ahead, skipped):
+    rows = text()
+    found = read_sequences(Model(), rows[:, : T + 1 - ahead], rows[:, ahead:])
+    assert ("skipped inputs" in found) == skipped
+    assert not skipped or found["skipped inputs"].estimate.value == 1.0
+
+
 def test_copies_have_no_order_to_ask_for():
     rows = text()[:, :-1]
     found = read_sequences(Model(), rows, rows)

@@ -1,4 +1,7 @@
+import math
+
 import pytest
+import scipy.stats
 import torch
 from zoo import SYMMETRIC, fresh
 
@@ -113,3 +116,14 @@ def test_the_trace_spends_its_risk_once(monkeypatch):
     square, *trace = spent
     assert square == ("bounds", 0.08)
     assert trace == [("bounds", 0.04), ("deviation", 0.04)]
+
+
+@pytest.mark.parametrize("draws", [1, 4])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6])
+def test_the_fewest_directions_are_those_whose_share_is_seldom_so_large(draws, share):
+    """By the tail of a beta variable, times e where it is a mean of several draws."""
+    size, risk = 60, 1e-3
+    slack = 1.0 if draws == 1 else math.e
+    tail = lambda m: slack * scipy.stats.beta(draws * m / 2, draws * (size - m) / 2).sf(share)
+    found = traces._fewest(share, size, draws=draws, risk=risk)
+    assert found == next(m for m in range(1, size) if tail(m) > risk)

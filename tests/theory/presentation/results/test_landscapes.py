@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -167,7 +168,11 @@ def test_three_limits_and_the_usual_initialisations():
     assert "64 units keeps its condition number below 3" in said
     assert "with a chance of 0.95" in said
     assert said.count("surely") == 2
-    assert all(name in said for name in ("PyTorch's default", "Xavier's", "He's"))
+    usual = {"PyTorch's default": 1 / 192**0.5, "Xavier's": 1 / 8, "He's": 2**0.5 / 8}
+    told = " ".join(said.split())
+    for name, std in usual.items():
+        (times,) = re.findall(rf"{name} ([\d.e+-]+\d)", told)
+        assert float(times) == pytest.approx(std / limits.std.value, rel=0.06)
     names = ("std", "entry", "norm", "how")
     expected = {"schema": "sigmascope/scale/1", **{n: getattr(limits, n) for n in names}}
     assert report.json_form(limits) == expected
