@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from sigmascope import diagnosis, sources
 from sigmascope.diagnosis.remedies import Inapplicable, QuietOutput, StandardiseInputs, UnitScale
-from sigmascope.diagnosis.treatments import pairs
+from sigmascope.diagnosis.treatments import SAME, pairs, ranked
 from sigmascope.models.layers import recording
 from sigmascope.models.samples import prepared
 from tests.models_zoo import MODELS, Net, call
@@ -123,7 +123,7 @@ def test_two_in_turn_are_better_than_either():
     assert chance(StandardiseInputs().apply(model, x)) < 0.5
 
 
-def test_pairs_are_proposed_where_no_single_remedy_is_enough():
+def test_pairs_are_proposed_where_no_single_remedy_is_enough(monkeypatch):
     data = sources.open_data("digits", samples=24)
     torch.default_generator.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
@@ -131,6 +131,12 @@ def test_pairs_are_proposed_where_no_single_remedy_is_enough():
     kinds = (UnitScale, diagnosis.remedies.Reinitialise, diagnosis.remedies.LayerNormalisation)
     found = [diagnosis.treat(model, data.inputs, k(), **options) for k in kinds]
     assert pairs(found) == ()  # each is enough
+    monkeypatch.setattr("sigmascope.diagnosis.treatments.ENOUGH", 2.0)
+    best, *others = ranked(found)
+    allowed = [{best.remedy.name, o.remedy.name} for o in others]
+    allowed = [pair for pair in allowed if pair not in SAME]
+    assert allowed
+    assert [{one.name for one in each.parts} for each in pairs(found)] == allowed
     assert pairs([]) == ()
     without = [diagnosis.treat(model, data.inputs, k()) for k in kinds]
     assert pairs(without) == ()  # nothing was foretold

@@ -339,3 +339,12 @@ def test_a_gradient_seen_through_one_vector_is_told_from_the_formulas_as_the_who
     whole = Subject(*MODELS[name]()).unaccounted
     monkeypatch.setattr(gaps_of, "LARGE", 1)
     assert Subject(*MODELS[name]()).unaccounted == whole
+
+
+def test_a_run_that_was_asked_for_gaps_can_be_asked_for_more():
+    model = network()
+    x = torch.randn(4, 1, 6, 6, dtype=torch.float64)
+    with Subject(model, x).scene.on_tape() as run:
+        assert not gaps_of.Gaps.of(model).added(run)
+        (slope,) = torch.autograd.grad(run.flat.sum(), [model[0].weight])
+    assert bool(slope.any())

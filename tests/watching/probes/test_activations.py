@@ -226,3 +226,9 @@ def test_readings_are_those_of_profile_in_their_own_view():
              if r.view == "weights"}  # fmt: skip
     own = profile(model, x, views=["weights"]).readings
     assert found == {(r.site, r.quantity, r.form): r.estimate for r in own}
+
+
+def test_values_of_some_features_stand_among_zeros_for_those_that_others_have():
+    values = torch.tensor([3.0, 4.0])
+    assert activations._put(values, slice(1, 3), 4).tolist() == [0.0, 3.0, 4.0, 0.0]
+    assert activations._put(values, slice(0, 2), 2) is values

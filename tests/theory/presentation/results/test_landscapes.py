@@ -172,7 +172,7 @@ def test_three_limits_and_the_usual_initialisations():
     told = " ".join(said.split())
     for name, std in usual.items():
         (times,) = re.findall(rf"{name} ([\d.e+-]+\d)", told)
-        assert float(times) == pytest.approx(std / limits.std.value, rel=0.06)
+        assert float(times) == pytest.approx(std / limits.std, rel=0.06)
     names = ("std", "entry", "norm", "how")
     expected = {"schema": "sigmascope/scale/1", **{n: getattr(limits, n) for n in names}}
     assert report.json_form(limits) == expected
