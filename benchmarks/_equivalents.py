@@ -12,6 +12,16 @@ SAME: dict[tuple[str, str, str], str] = {
         "(count < points)",
     ): "an even choice of as many as there are takes each of them",
     (
+        "core/store/schema.py",
+        "return tuple(table for table in COLUMNS if version >= SINCE.get(table, 1))",
+        "0",
+    ): "versions begin at one",
+    (
+        "watching/alarms/tracks.py",
+        "high = self.fast >= NEAR * self.start if self.start > 0 else self.fast >= self.start",
+        "(self.start >= 0)",
+    ): "of a loss that starts at zero either asks whether it is at least zero",
+    (
         "linalg/lyapunov.py",
         "influence = -(count - 1) * (left_out - left_out.mean())  "
         "# of each stretch on the quotient",
