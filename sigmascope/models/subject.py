@@ -842,6 +842,7 @@ class Subject(SubjectRuns):
     def _gradients(self) -> Collinearity | str:
         if self.loss is None or self.targets is None:
             return "no targets and loss were given"
+        self._share("collinearity")
         if self.mixing:
             return self._mixes("gradients")
 

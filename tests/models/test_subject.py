@@ -260,6 +260,13 @@ def test_whether_samples_mix_is_asked_without_gradients_of_weights():
     assert passed
 
 
+def test_gradients_of_samples_take_one_run_on_a_tape():
+    subject, runs = task("relu-mlp"), []
+    subject.model.register_forward_pre_hook(lambda *_: runs.append(torch.is_grad_enabled()))
+    assert subject.gradients.pairs
+    assert runs.count(True) == 1
+
+
 @pytest.mark.parametrize("question", ASKED)
 @pytest.mark.parametrize("name", ["relu-mlp", "small-resnet", "transformer-pre-norm"])
 def test_a_question_by_itself_has_the_answer_of_the_common_run(name, question, monkeypatch):
