@@ -209,3 +209,11 @@ def test_samples_that_are_lost_among_others_are_told_though_outputs_are_alike(mi
     measured = survey.profile(model, x, targets=y, loss=loss, views=["setup"])
     told = [f.severity for f in mixed_samples(measured)]
     assert told == (["warning"] * mixes)
+
+
+@pytest.mark.parametrize(("steps", "severity"), [(1, "note"), (2, "warning")])
+def test_samples_of_which_all_are_in_a_batch_may_mix(steps, severity):
+    """As the nodes of one graph, which are there at every step."""
+    mixed = reading("dependence on other samples", 1.0, "(model)", "setup", "rows")
+    epoch = reading("steps of an epoch", steps, "(training)", "training")
+    assert said(mixed_samples, mixed, epoch) == {"mixed-samples": severity}

@@ -66,3 +66,9 @@ def test_the_rate_is_that_of_the_best_of_three(monkeypatch):
     times = iter([4.0, 1.0, 2.0])
     monkeypatch.setattr(planning, "_seconds", lambda A: next(times))
     assert planning.rate.__wrapped__() == work_of((512, 512), "full")
+
+
+def test_leading_values_hold_blocks_as_long_as_both_sides_of_a_matrix():
+    """Of 192 columns in single precision, before and behind the matrix."""
+    held = [memory_of((side, 8), 0, "leading") for side in (10**5, 2 * 10**5)]
+    assert held[1] - held[0] == pytest.approx(8 * 10**5 * 192 * 2)

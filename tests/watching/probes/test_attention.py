@@ -141,3 +141,11 @@ def test_softmaxes_of_other_shapes_are_no_attention():
     assert of_softmax(p, p, -1) is None
     assert of_softmax(p[None, None], p[None, None], 2) is None
     assert F.softmax in ENTROPIES
+
+
+@pytest.mark.parametrize(("keys", "read"), [(1, False), (2, True)])
+def test_of_a_single_key_there_is_nothing_to_choose(keys, read):
+    layer = nn.MultiheadAttention(4, 2)
+    q, k = torch.randn(3, 5, 4), torch.randn(keys, 5, 4)
+    found = of_heads(None, q, k, k, 4, 2, layer.in_proj_weight, layer.in_proj_bias)
+    assert (found is not None) == read
