@@ -75,7 +75,7 @@ def of_heads(
     **__: Any,
 ) -> Tensor | None:
     """Of `multi_head_attention_forward`, as `nn.MultiheadAttention` calls it, with one weight."""
-    if in_proj_weight is None or query.ndim != 3 or key.shape[0] < 2:
+    if in_proj_weight is None or query.ndim != 3:
         return None
     d = embed_dim_to_check
     biases = (None, None) if in_proj_bias is None else (in_proj_bias[:d], in_proj_bias[d : 2 * d])
