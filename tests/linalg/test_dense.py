@@ -161,3 +161,9 @@ def test_powers_of_two_are_reached_in_either_direction(power):
     one = torch.ones(1, dtype=torch.float64)
     assert times(one, power).item() == math.ldexp(1.0, power)
     assert times(times(one, power), -power).item() == 1.0
+
+
+@pytest.mark.parametrize(("size", "left"), [(31, True), (33, False)])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_what_is_far_from_one_is_scaled(size, left, sign):
+    assert (tamed(torch.full((2, 2), 2.0 ** (sign * size)))[1] == 0) == left

@@ -445,11 +445,12 @@ UNCOVERED = {
 }
 
 
-@pytest.mark.parametrize(("kept", "times"), [(0, len(quantities.ALL)), (2**26, 0)])
+@pytest.mark.parametrize(("kept", "times"), [(0, len(quantities.ALL)), (None, 0)])
 def test_memory_goes_back_between_views_where_it_is_much(kept, times, monkeypatch):
     given = []
     monkeypatch.setattr("sigmascope.core.guard.trim", lambda: given.append(1))
-    monkeypatch.setattr("sigmascope.survey.profiling.KEPT", kept)
+    if kept is not None:
+        monkeypatch.setattr("sigmascope.survey.profiling.KEPT", kept)
     survey.profile(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)), torch.ones(5, 3))
     assert len(given) == times
 

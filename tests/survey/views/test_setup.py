@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from sigmascope import sources, survey
-from sigmascope.survey.views.setup import untold_share
+from sigmascope.survey.views.setup import _distinct, untold_share
 from sigmascope.survey.views.task import target_rows
 from tests.models_zoo import Net
 
@@ -634,3 +634,10 @@ def test_frozen_weights_are_told_with_their_form():
     told = {site: (r.estimate.value, r.form) for (site, q), r in found.items()
             if q == "frozen entries"}  # fmt: skip
     assert told == {"0.weight": (15.0, "matrix"), "0.bias": (3.0, "")}
+
+
+@pytest.mark.parametrize(("varying", "share"), [(0, None), (1, None), (2, 1.0)])
+def test_a_unit_that_varies_alone_is_no_copy_of_any(varying, share):
+    units = torch.ones(6, 3)
+    units[:, :varying] = torch.randn(6, varying)
+    assert _distinct(units) == share

@@ -373,3 +373,12 @@ def test_inputs_whose_scale_is_forgotten_are_told(layers, forgets, size):
     assert bool(found.fact("forgotten scale")) == (forgets and asked)
     told = "unscaled-inputs" in {f.name for f in judge(found)}
     assert told == (asked and not forgets)
+
+
+@pytest.mark.parametrize("shape", [(8, 200_000), (200_000, 1)])
+def test_of_wide_and_of_many_targets_no_square_matrix_is_made_that_has_no_room(shape):
+    n, _ = shape
+    near = (torch.arange(n)[:, None] + torch.tensor([1, 2])) % n
+    mean, spread = chance_agreement(torch.ones(shape, dtype=torch.float64), near)
+    assert mean == pytest.approx(2 * n * shape[1])  # of equal rows
+    assert spread < 1e-3 * mean
