@@ -13,6 +13,8 @@ EPS = 2.0**-52
 SMALLEST = 2.0**-1074  # rounding of a subnormal number, and of no other: added to one it is lost
 PANEL = 512  # rows summed at a time: short chains of roundings, and a float64 copy that fits
 BLOCK = 96  # columns of the Gram matrix formed at a time; only its lower triangle is read
+NARROW = 16  # columns up to which a panel is too little for a product of its own
+PIECE = 2**16  # entries that are copied to float64 at once
 # An accelerator waits for every small kernel, and its eigensolvers are slow on small matrices: on
 # an H200 `eigvalsh` of 64 x 64 takes 0.40 ms against 0.16 with the way back, of 256 x 256 2.0
 # against 3.8; `svdvals` comes level at 2048 (`python -m benchmarks.devices --matrices`).
@@ -86,9 +88,11 @@ def lower_gram(
     tall: Float[Tensor, "b k r"], scale: Float64[Tensor, " b"]
 ) -> Float64[Tensor, "b r r"]:
     """Lower triangle of `XᵀX` for each `X / scale` of the stack; the rest is unspecified."""
-    b, _, r = tall.shape
+    b, k, r = tall.shape
     if tall.device.type != "cpu":
-        return _gram_there(tall, scale)
+        return _gram_of_panels(tall, scale, entries=TOGETHER)
+    if r <= NARROW and k > 4 * PANEL:
+        return _gram_of_panels(tall, scale, entries=PIECE)
     gram = tall.new_zeros(b, r, r, dtype=torch.float64)
     plain = bool((scale == 1).all())
     for panel in tall.split(PANEL, dim=1):
@@ -98,13 +102,13 @@ def lower_gram(
     return gram
 
 
-def _gram_there(
-    tall: Float[Tensor, "b k r"], scale: Float64[Tensor, " b"]
+def _gram_of_panels(
+    tall: Float[Tensor, "b k r"], scale: Float64[Tensor, " b"], *, entries: int
 ) -> Float64[Tensor, "b r r"]:
-    """The same on an accelerator: the same panels, many of them in one product."""
+    """The same of the same panels, as many of them in one product as have so many entries."""
     b, _, r = tall.shape
     gram = tall.new_zeros(b, r, r, dtype=torch.float64)
-    most = max(1, TOGETHER // (b * r * max(r, PANEL)))
+    most = max(1, entries // (b * r * max(r, PANEL)))
     for rows in tall.split(most * PANEL, dim=1):
         P = rows.double() / scale[:, None, None]
         whole = P.shape[1] // PANEL * PANEL
@@ -170,9 +174,6 @@ def _leave(scale: Tensor, *values: Tensor) -> Values:
 # Sums over all entries of large tensors, in float64 and by pieces that stay in the cache.
 #
 # A copy in float64, or a mask of what is finite, takes ten times as long as the sum itself.
-
-
-PIECE = 2**16  # entries that are copied to float64 at once
 
 
 def is_finite(t: Tensor) -> bool:

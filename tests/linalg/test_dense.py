@@ -18,7 +18,7 @@ from sigmascope.linalg.dense import (
 )
 
 
-@pytest.mark.parametrize("shape", [(3, 700, 5), (2, 5, 300), (1, 1200, 130)])
+@pytest.mark.parametrize("shape", [(3, 700, 5), (2, 5, 300), (1, 1200, 130), (2, 9000, 3)])
 def test_lower_gram_is_the_gram_matrix_across_panels_and_blocks(shape):
     X = torch.randn(shape, generator=fresh(), dtype=torch.float64)
     scale = torch.full((shape[0],), 4.0, dtype=torch.float64)
@@ -135,7 +135,10 @@ def test_products_of_many_panels_are_those_of_one_after_the_other(rows, together
     stack = torch.randn(3, rows, 17, generator=g, dtype=torch.float64)
     scale = torch.tensor([1.0, 0.5, 2.0**-600], dtype=torch.float64)
     stack[2] *= 2.0**-600
-    expected, found = lower_gram(stack, scale), dense._gram_there(stack, scale)
+    expected, found = (
+        lower_gram(stack, scale),
+        dense._gram_of_panels(stack, scale, entries=dense.PIECE),
+    )
     assert torch.allclose(found.tril(), expected.tril(), rtol=1e-12, atol=1e-12 * rows)
 
 
