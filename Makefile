@@ -10,7 +10,7 @@ BIN := .venv/bin
 # Compiled files are kept even where the environment says otherwise: tests start hundreds of processes.
 TESTING := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: help demo test slow nightly lint docs pages quick bare versions audit clean
+.PHONY: help demo test slow nightly lint docs pages kept quick bare versions audit clean
 .DEFAULT_GOAL := help
 
 help: ## list these targets
@@ -55,6 +55,9 @@ docs: .venv/ready ## build the documentation into docs/_build, its tutorials run
 
 pages: .venv/ready ## write the generated pages of the documentation again
 	$(BIN)/python docs/generate.py
+
+kept: .venv/ready ## write anew what doors say of small networks in numbers
+	cd tests && PYTHONPATH=.. $(TESTING) $(CURDIR)/$(BIN)/python -m test_kept_numbers
 
 quick: .venv/ready ## reproduce every figure at its quick size, in a folder that is thrown away
 	@folder=$$(mktemp -d) && $(TESTING) $(BIN)/sigmascope reproduce --all --quick --out $$folder; \

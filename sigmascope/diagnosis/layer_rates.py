@@ -26,6 +26,7 @@ def layer_rates(
     loss: Loss | None = None,
     share: float = 0.3,
     batch_dim: int = 0,
+    generator: torch.Generator | None = None,
 ) -> list[dict[str, Any]]:
     """Parameter groups for an optimizer, each layer at a rate that its curvature allows.
 
@@ -45,6 +46,7 @@ def layer_rates(
         loss: Convex in the output; squared error if none is given.
         share: Of the rates that would take the quadratic model down fastest for sure.
         batch_dim: Where the batch has its samples.
+        generator: Source of the random starts; a fixed one of its own if not given.
 
     Returns:
         For `torch.optim.SGD(groups)`: `params`, `lr` and `name` for each module that has parameters
@@ -62,6 +64,7 @@ def layer_rates(
     """
     subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
     whole = subject.curvature("gauss-newton")
+    generator = generator or torch.Generator().manual_seed(0)
     # where the entries of each module's own parameters are; tied ones belong to the first
     sizes = {n: p.numel() for n, p in model.named_parameters()}
     at, places = 0, dict[str, list[Tensor]]()
@@ -70,7 +73,10 @@ def layer_rates(
         at += sizes[name]
     blocks = {name: torch.cat(rows) for name, rows in places.items()}
     with whole.held():
-        seen = {n: _top(_part(whole.operator, rows), *ROUGH).value for n, rows in blocks.items()}
+        seen = {
+            name: _top(_part(whole.operator, rows), *ROUGH, generator).value
+            for name, rows in blocks.items()
+        }
         tops = {name: top for name, top in seen.items() if 0 < top < math.inf}
         if not tops or not share > 0:
             raise Refusal(
@@ -82,7 +88,7 @@ def layer_rates(
         for name, top in tops.items():
             d[blocks[name]] = top**-0.5
         apply = lambda X: d.to(X)[:, None] * A.apply(d.to(X)[:, None] * X)
-        together = _top(Operator(A.shape, apply, apply, A.like), *FINE).high
+        together = _top(Operator(A.shape, apply, apply, A.like), *FINE, generator).high
     rates = {name: share / (together * top) for name, top in tops.items()}
     groups: dict[str, list[nn.Parameter]] = {}
     for name, p in model.named_parameters():
@@ -108,7 +114,10 @@ def _part(A: Operator, rows: Tensor) -> Operator:
     return Operator((len(rows), len(rows)), apply, apply, A.like)
 
 
-def _top(A: Operator, steps: int, tolerance: float) -> Estimate:
+def _top(A: Operator, steps: int, tolerance: float, generator: torch.Generator) -> Estimate:
     """The largest eigenvalue."""
     steps = min(steps, A.shape[0])
-    return extreme_eigenvalues(A, steps=steps, tolerance=tolerance, sides="top").top[0]
+    ends = extreme_eigenvalues(
+        A, steps=steps, tolerance=tolerance, sides="top", generator=generator
+    )
+    return ends.top[0]

@@ -35,6 +35,20 @@ def losses(groups, model, x, y, steps=60):
     return seen
 
 
+def test_rates_are_the_same_whatever_the_process_drew_before_and_take_a_generator():
+    model, x, y = task()
+
+    def rates(drawn, **named):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(drawn)
+            return [g["lr"] for g in layer_rates(model, x, targets=y, loss=F.mse_loss, **named)]
+
+    assert rates(0) == rates(1)
+    other = rates(0, generator=torch.Generator().manual_seed(5))
+    assert other != rates(0)
+    assert other == pytest.approx(rates(0), rel=0.3)
+
+
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
 def test_the_loss_falls_at_first_at_every_step_of_half_the_share(scale):
     model, x, y = task(scale)
