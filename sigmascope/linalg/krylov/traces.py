@@ -560,8 +560,9 @@ class _Known:
         lengths = torch.stack([*squares])
         trace = self.trace + float(torch.stack([*inner]).mean())
         square, error = self.square + float(lengths.mean()), float(lengths.std()) / count**0.5
-        spread = math.sqrt(2 * (float(lengths.mean()) + error) / count)  # not stopped by luck
-        return spread <= share * abs(trace) and error <= 2 * share * square
+        spread = math.sqrt(2 * (float(lengths.mean()) + error) / count)
+        # not stopped by luck: a trace that looks large by an error of its own ends too soon
+        return spread <= share * (abs(trace) - spread) and error <= 2 * share * square
 
     def moments(
         self, rest: _Chance, A: Operator, how: str, risk: float
