@@ -153,9 +153,10 @@ def scanned() -> dict[str, torch.Tensor]:
 
 PROFILES = (
     *("attention-batch-first", "batchnorm-images", "batchnorm-train", "bilinear", "conv-depthwise"),
-    *("conv-transposed", "deep-linear", "dense-concat", "embedding-mlp", "groupnorm", "lstm"),
-    *("language-model-tied", "layernorm", "mixture-of-experts", "relu-mlp", "residual-mlp"),
-    *("shared-twice", "small-resnet", "transformer-pre-norm", "unet", "weight-norm"),
+    *("conv-transposed", "deep-linear", "dense-concat", "dropout", "embedding-mlp", "groupnorm"),
+    *("language-model-tied", "layernorm", "lstm", "mixture-of-experts", "relu-mlp", "residual-mlp"),
+    *("shared-twice", "small-resnet", "transformer-encoder-train", "transformer-pre-norm", "unet"),
+    "weight-norm",
 )
 DOORS: dict[str, Callable[[], list[Any]]] = {
     **{f"profile of {name}": (lambda name=name: profiled(name)) for name in PROFILES},

@@ -816,6 +816,9 @@ def still(model: nn.Module, *, weights: bool = True) -> Iterator[None]:
 def alive(model: nn.Module, *, fused: bool = False) -> Iterator[None]:
     """As `still`, but in the model's own modes: dropout draws, and is forgotten afterwards.
 
+    What torch draws inside is the same every time, whatever the process has drawn before: numbers
+    of one model would be others at each look.
+
     Args:
         model: The model.
         fused: Whether attention may take a fused kernel. Those cannot be followed, and need no
@@ -823,7 +826,7 @@ def alive(model: nn.Module, *, fused: bool = False) -> Iterator[None]:
     """
     modes = [(m, m.training) for m in model.modules()]
     attention = nullcontext() if fused else sdpa_kernel(SDPBackend.MATH)
-    with still(model), attention, torch.enable_grad():
+    with still(model), random_states(0), attention, torch.enable_grad():
         for module, mode in modes:
             module.training = mode
         yield
