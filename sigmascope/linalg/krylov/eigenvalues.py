@@ -27,7 +27,8 @@ from sigmascope.linalg.refusals import (
 
 
 Sides = Literal["both", "top", "bottom"]
-EVERY = 2  # steps between two looks at whether the ends have settled
+RARELY = 16  # of the steps so far one part passes between two looks: a look costs their cube
+PAIR = 2  # steps at least whose gain for a trace is weighed: one alone may happen to be small
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +118,19 @@ def krylov_space(
     basis = Basis(n, steps, A, generator)
     T = torch.zeros(steps, steps, dtype=torch.float64)
     random = basis.restart(towards)
-    rest, j = 0.0, 0
+    rest, j, looked = 0.0, 0, 0
     for j in range(steps):
         last = j + 1 == steps
         rest, inside = basis.project(A.apply(basis.last()), grow=not last)
         if not inside.isfinite().all():
             raise not_finite_products(A.shape)
         T[: j + 1, j] = T[j, : j + 1] = inside.cpu()
-        looking = tolerance > 0 and j % EVERY == EVERY - 1 and not last
-        so_far = T[: j + 1, : j + 1]
-        if (
-            looking
-            and not (ends and not _settled(so_far, rest, tolerance, count, sides))
-            and not (moments and _pays(so_far, rest, tolerance))
+        since = j + 1 - looked
+        if not tolerance > 0 or last or since < max(PAIR if moments else 1, (j + 1) // RARELY):
+            continue
+        looked, so_far = j + 1, T[: j + 1, : j + 1]
+        if not (ends and not _settled(so_far, rest, tolerance, count, sides)) and not (
+            moments and _pays(so_far, rest, tolerance, since)
         ):
             break
     info, k = torch.finfo(A.like.dtype), j + 1
@@ -137,19 +138,19 @@ def krylov_space(
     return Krylov(basis.rows[:k].T, T[:k, :k].clone(), rest, precision, random, grid)
 
 
-def _pays(T: Float64[Tensor, "k k"], rest: float, tolerance: float) -> bool:
-    """Whether the last steps made the trace cheaper to sample by more than they cost.
+def _pays(T: Float64[Tensor, "k k"], rest: float, tolerance: float, since: int) -> bool:
+    """Whether steps since the last look made the trace cheaper to sample by more than they cost.
 
     A step takes the squares of its row and column out of the Frobenius norm of the rest, twice
     which is the variance of a sample; `(tolerance × trace)²` of it costs one sample. The trace is
     at least what was seen of it, where the curvature is mostly upwards.
     """
-    if len(T) <= EVERY:
+    if len(T) <= since:
         return True
-    before = T[:-EVERY, :-EVERY]
+    before = T[:-since, :-since]
     taken = float(T.square().sum() - before.square().sum())
-    beyond = 2 * rest**2 - 2 * float(T[:-EVERY, -EVERY:].square().sum())  # moved, not taken
-    return 2 * (taken + beyond) > EVERY * (tolerance * abs(float(T.trace()))) ** 2
+    beyond = 2 * rest**2 - 2 * float(T[:-since, -since:].square().sum())  # moved, not taken
+    return 2 * (taken + beyond) > since * (tolerance * abs(float(T.trace()))) ** 2
 
 
 def _settled(

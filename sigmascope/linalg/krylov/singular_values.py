@@ -356,7 +356,8 @@ class Basis:
         for _ in range(2):
             more = Q @ w
             w, inside = w - more @ Q, inside + more
-            if float(more.norm()) <= LITTLE * float(w.norm()):
+            size = torch.linalg.vector_norm
+            if float(size(more)) <= LITTLE * float(size(w)):
                 break
         return w, inside
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, strategies as st
 from zoo import SYMMETRIC, fresh
 
-from sigmascope.linalg.krylov import Operator, krylov_space
+from sigmascope.linalg.krylov import Operator, eigenvalues, krylov_space
 from sigmascope.linalg.krylov.singular_values import Basis
 
 
@@ -103,3 +103,17 @@ def test_it_stops_when_the_ends_that_were_asked_for_have_settled():
     assert steps["top"] < steps["bottom"] <= steps["both"] < 100
     tight = krylov_space(A, steps=122, tolerance=1e-9, sides="top", generator=fresh())
     assert steps["top"] < tight.steps < 122
+
+
+def test_ends_are_looked_at_after_each_step_and_rarely_in_long_runs(monkeypatch):
+    A = Operator.of(torch.diag(torch.linspace(-1, 1, 900, dtype=torch.float64)))
+    seen = []
+    settled = eigenvalues._settled
+    monkeypatch.setattr(
+        eigenvalues, "_settled", lambda T, *rest: seen.append(len(T)) or settled(T, *rest)
+    )
+    ends = krylov_space(A, steps=512, tolerance=1e-12, generator=fresh())
+    assert seen[:31] == [*range(1, 32)]
+    assert len(seen) < 90
+    assert seen[-1] == ends.steps < 512
+    assert ends.steps - seen[-2] <= 1 + ends.steps // eigenvalues.RARELY
