@@ -1,16 +1,18 @@
 """Several results of one kind are shown as one: findings under their headline, others in turn."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sigmascope.core.guard import WrongKind
 from sigmascope.core.records import Finding, Shown
 from sigmascope.report.console import Part
 from sigmascope.report.explanations import Explanation, Explanations
-from sigmascope.report.figures import Sheet, drawn
+from sigmascope.report.figures import drawn
 from sigmascope.report.findings import told
 from sigmascope.report.results import (
+    ByKind,
     Screen,
     by_kind,
     columns,
@@ -57,14 +59,29 @@ def together(first: Any, several: tuple[Any, ...]) -> Any:
     return Results(several)
 
 
-@together.register
-def _findings(first: Finding, several: tuple[Any, ...]) -> Findings:
-    return Findings(several)
+def gathered(
+    one: type, several: Callable[[tuple[Any, ...]], Any], *alike: ByKind[..., Any]
+) -> None:
+    """Let records of a kind be shown as what holds several of them.
+
+    Args:
+        one: The kind of record.
+        several: Makes of some of them what holds them.
+        alike: What tells of one by itself as of several of which it is the only one.
+    """
+    together.register(lambda _, found: several(found), one)
+    for tell in alike:
+        tell.register(partial(_as, lambda found: several((found,)), tell), one)
 
 
-@together.register
-def _explanations(first: Explanation, several: tuple[Any, ...]) -> Explanations:
-    return Explanations(several)
+def _as(
+    of: Callable[[Any], Any], tell: ByKind[..., Any], found: Any, *beside: Any, **more: Any
+) -> Any:
+    return tell(of(found), *beside, **more)
+
+
+gathered(Finding, Findings, drawn)
+gathered(Explanation, Explanations)
 
 
 def _one(found: Any) -> Any:
@@ -81,26 +98,9 @@ def _one(found: Any) -> Any:
 # What a door returns as a tuple, a list or one by one is shown, written and listed at once.
 
 
-@parts.register
-def _parts(
-    found: tuple | list | Iterator, screen: Screen, *beside: Any, **more: Any
-) -> Iterator[Part]:
-    yield from parts(_one(found), screen, *beside, **more)
-
-
-@form.register
-def _form(found: tuple | list | Iterator, *beside: Any, **more: Any) -> dict[str, Any]:
-    return form(_one(found), *beside, **more)
-
-
-@drawn.register
-def _drawn(found: tuple | list | Iterator, sheet: Sheet, *beside: Any, **more: Any) -> None:
-    drawn(_one(found), sheet, *beside, **more)
-
-
-@columns.register
-def _columns(found: tuple | list | Iterator) -> dict[str, list[Any]]:
-    return columns(_one(found))
+for _tell in (parts, form, drawn, columns):
+    for _kind in (tuple, list, Iterator):
+        _tell.register(partial(_as, _one, _tell), _kind)
 
 
 @parts.register

@@ -8,7 +8,7 @@ from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Finding, Profile, Reading
 from sigmascope.core.references import references
 from sigmascope.diagnosis.compression import Compression
-from sigmascope.diagnosis.cures.trials import Cure, Cures
+from sigmascope.diagnosis.cures.trials import Cures
 from sigmascope.diagnosis.diagnoses import Diagnosis
 from sigmascope.diagnosis.presentation.results import (
     CURVES,
@@ -17,7 +17,6 @@ from sigmascope.diagnosis.presentation.results import (
     depths,
     most_telling,
 )
-from sigmascope.diagnosis.ranking import Ranked
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.diagnosis.treatments import Treatment
 from sigmascope.report.figures import (
@@ -161,11 +160,6 @@ def _spectra(profile: Profile, sheet: Sheet, view: str) -> None:
 
 
 @drawn.register
-def _finding(finding: Finding, sheet: Sheet, **more: object) -> None:
-    _findings(Findings((finding,)), sheet, **more)
-
-
-@drawn.register
 def _findings(found: Findings, sheet: Sheet, **more: object) -> None:
     """The numbers that each rests on, in the colour of its severity."""
     require_known(more)
@@ -184,11 +178,6 @@ def _diagnosis(found: Diagnosis, sheet: Sheet, cures: Cures | None = None, **mor
         _cures(cures, sheet, **more)
     else:
         drawn(found.profile, sheet, found.findings, **more)
-
-
-@drawn.register
-def _cure(cure: Cure, sheet: Sheet, **more: object) -> None:
-    _cures(Cures((cure,), {}), sheet, **more)
 
 
 @drawn.register
@@ -249,11 +238,6 @@ def _trials(found: RemedyTrials, sheet: Sheet, **more: object) -> None:
         label="probability that plain training fits",
         names=("before", "after"),
     )
-
-
-@drawn.register
-def _ranked(found: Ranked, sheet: Sheet, **more: object) -> None:
-    _ranking(Ranking((found,)), sheet, **more)
 
 
 @drawn.register

@@ -50,6 +50,7 @@ from sigmascope.report.console import (
     sparkline,
     within,
 )
+from sigmascope.report.figures import drawn
 from sigmascope.report.findings import told
 from sigmascope.report.results import (
     DEPTH,
@@ -60,6 +61,7 @@ from sigmascope.report.results import (
     columns,
     form,
     grid,
+    has_rows,
     json_form,
     parts,
     row_columns,
@@ -69,7 +71,7 @@ from sigmascope.report.results import (
     some,
     with_more,
 )
-from sigmascope.report.several import together
+from sigmascope.report.several import gathered
 
 # ------------------------------------------------------------------------------
 # Quantities over the layers, as lines of blocks and as a table.
@@ -403,9 +405,7 @@ def _profile_columns(profile: Profile) -> dict[str, list[Any]]:
     return row_columns(Reading, profile.readings, depth=places)
 
 
-@columns.register
-def _finding_columns(finding: Finding) -> dict[str, list[Any]]:
-    return row_columns(Reading, finding.evidence)
+has_rows(Finding, "evidence", Reading)
 
 
 # ------------------------------------------------------------------------------
@@ -445,19 +445,9 @@ class Ranking(Shown):
     designs: tuple[Ranked, ...]
 
 
-@together.register
-def _trials_of(first: Treatment, several: tuple[Any, ...]) -> RemedyTrials:
-    return RemedyTrials(several, MappingProxyType({}))
-
-
-@together.register
-def _cures_of(first: Cure, several: tuple[Any, ...]) -> Cures:
-    return Cures(several, MappingProxyType({}))
-
-
-@together.register
-def _ranking_of(first: Ranked, several: tuple[Any, ...]) -> Ranking:
-    return Ranking(several)
+gathered(Treatment, lambda several: RemedyTrials(several, MappingProxyType({})))
+gathered(Cure, lambda several: Cures(several, MappingProxyType({})), drawn)
+gathered(Ranked, Ranking, parts, drawn)
 
 
 def layer_values(profile: Profile, quantity: str, form: str) -> list[float]:
@@ -629,11 +619,6 @@ def _ranking(found: Ranking, _: Screen) -> Iterator[Part]:
         yield Text(f"{r.place:>3}  {printable(r.why)}", "dim")
 
 
-@parts.register
-def _ranked(found: Ranked, screen: Screen) -> Iterator[Part]:
-    yield from parts(Ranking((found,)), screen)
-
-
 # ------------------------------------------------------------------------------
 # Layers of lower rank.
 
@@ -728,24 +713,10 @@ def _side(profile: Profile, findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-@columns.register
-def _diagnosis_columns(found: Diagnosis) -> dict[str, list[Any]]:
-    return row_columns(Finding, found.findings)
-
-
-@columns.register
-def _cures_columns(found: Cures) -> dict[str, list[Any]]:
-    return row_columns(Cure, found.tried)
-
-
-@columns.register
-def _compression_columns(found: Compression) -> dict[str, list[Any]]:
-    return row_columns(Truncation, found.layers)
-
-
-@columns.register
-def _ranking_columns(found: Ranking) -> dict[str, list[Any]]:
-    return row_columns(Ranked, found.designs)
+has_rows(Diagnosis, "findings", Finding)
+has_rows(Cures, "tried", Cure)
+has_rows(Compression, "layers", Truncation)
+has_rows(Ranking, "designs", Ranked)
 
 
 @columns.register

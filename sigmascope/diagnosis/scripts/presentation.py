@@ -20,7 +20,7 @@ from sigmascope.diagnosis.scripts.observing import Observation
 from sigmascope.diagnosis.scripts.seen import Line, ScriptRun
 from sigmascope.report.console import Code, Part, compact, measured, sparkline
 from sigmascope.report.findings import told
-from sigmascope.report.results import Screen, columns, form, grid, parts, row_columns, section
+from sigmascope.report.results import Screen, form, grid, has_rows, parts, section
 
 WIDE = 28  # columns of a curve
 # of a step, as most scripts have it
@@ -249,6 +249,4 @@ def _script_form(found: ScriptDiagnosis) -> dict[str, Any]:
     }
 
 
-@columns.register
-def _script_columns(found: ScriptDiagnosis) -> dict[str, list[Any]]:
-    return row_columns(Finding, found.findings)
+has_rows(ScriptDiagnosis, "findings", Finding)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import Check, Estimate, Finding, Verdict
+from sigmascope.core.records import Estimate, Finding, Verdict
 from sigmascope.report.figures import (
     COLOURS,
     GREY,
@@ -42,11 +42,6 @@ LAYER = (  # panels of a landscape: field, and whose number it is
     ("data_factor", "of what the layer reads"),
     ("step_limit", "largest learning rate"),
 )
-
-
-@drawn.register
-def _check(check: Check, sheet: Sheet, **more: object) -> None:
-    _checks(Checks((check,)), sheet, **more)
 
 
 @drawn.register

@@ -26,6 +26,7 @@ from sigmascope.report.console import (
     shortened,
     sparkline,
 )
+from sigmascope.report.figures import drawn
 from sigmascope.report.results import (
     Screen,
     columns,
@@ -38,7 +39,7 @@ from sigmascope.report.results import (
     shortlist,
     some,
 )
-from sigmascope.report.several import together
+from sigmascope.report.several import gathered
 from sigmascope.theory import le2022, riedi2022
 from sigmascope.theory.bottleneck import Bottleneck, DepthSweep, Evidence, Prediction, Trained
 from sigmascope.theory.bounds import Bound
@@ -70,9 +71,7 @@ def theorems_text(
     return rendered(listed, colour=colour, width=width)
 
 
-@together.register
-def _together(first: Check, several: tuple[Any, ...]) -> Checks:
-    return Checks(several)
+gathered(Check, Checks, parts, drawn)
 
 
 @parts.register
@@ -102,11 +101,6 @@ def _checks(found: Checks, _: Screen) -> Iterator[Part]:
             places = f"{sites[0]} and {len(sites) - 1} more" if len(sites) > 2 else ", ".join(sites)
             table.add_row(Text(places), Text(verdict, _VERDICTS[verdict]), sides, Text(why, "dim"))
         yield Padding(table, (0, 0, 1, 2))
-
-
-@parts.register
-def _check(check: Check, screen: Screen) -> Iterator[Part]:
-    yield from parts(Checks((check,)), screen)
 
 
 _VERDICTS = {
