@@ -94,7 +94,28 @@ def open_checkpoint(
     location = name if is_remote(name) else str(Path(name).expanduser().absolute())
     inside = names_in(location)
     if inside is None:
-        return _file(name, location)
+        # one file, by what it is named and by how it begins
+        path = Path(location)
+        if not is_remote(location) and not path.is_file():
+            if path.exists():
+                raise Refusal(
+                    f"`{printable(name)}` is a device, pipe or socket; name a file or a folder."
+                )
+            beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+            guess = printable(nearest(path.name, beside))
+            raise Refusal(f"There is no checkpoint `{printable(name)}`.{guess}")
+        folder = location.rpartition("/")[0] if is_remote(location) else str(path.parent)
+        if location.endswith(INDEX):
+            known = (f for f in FORMATS if f.sharded and location.endswith(f.sharded + INDEX))
+            of = next(known, FORMATS[-1])
+            return _files(name, folder, by_index(location, folder, of))
+        begins = read_bytes(location, 0, min(size_of(location), 16))
+        if not begins:
+            raise Refusal(f"`{printable(name)}` is empty: it has no bytes.")
+        if name_of(location) == METADATA:
+            return _distributed(name, folder)
+        of = next(f for f in FORMATS if f.is_one(begins, location))
+        return _files(name, folder, Files(of, (location,)), alone=True)
     if METADATA in inside:
         return _distributed(name, location)
     if ADAPTER in inside:
@@ -143,31 +164,6 @@ def _bare(tensors: list[Stored]) -> tuple[Stored, ...]:
         if tensors and all(t.name.startswith(prefix) for t in tensors):
             tensors = [replace(t, name=t.name.removeprefix(prefix)) for t in tensors]
     return tuple(tensors)
-
-
-def _file(name: str, location: str) -> Checkpoint:
-    """A checkpoint from one file, by what it is named and by how it begins."""
-    path = Path(location)
-    if not is_remote(location) and not path.is_file():
-        if path.exists():
-            raise Refusal(
-                f"`{printable(name)}` is a device, pipe or socket; name a file or a folder."
-            )
-        beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        guess = printable(nearest(path.name, beside))
-        raise Refusal(f"There is no checkpoint `{printable(name)}`.{guess}")
-    folder = location.rpartition("/")[0] if is_remote(location) else str(path.parent)
-    if location.endswith(INDEX):
-        known = (f for f in FORMATS if f.sharded and location.endswith(f.sharded + INDEX))
-        of = next(known, FORMATS[-1])
-        return _files(name, folder, by_index(location, folder, of))
-    begins = read_bytes(location, 0, min(size_of(location), 16))
-    if not begins:
-        raise Refusal(f"`{printable(name)}` is empty: it has no bytes.")
-    if name_of(location) == METADATA:
-        return _distributed(name, folder)
-    of = next(f for f in FORMATS if f.is_one(begins, location))
-    return _files(name, folder, Files(of, (location,)), alone=True)
 
 
 def files_of(folder: str, names: list[str]) -> Files:

@@ -122,12 +122,35 @@ def read_gguf(location: str) -> Parsed:
     base = (header.at + align - 1) // align * align
     tensors, left, spans = [], [], []
     for entry in entries:
-        if isinstance(known := _kind(entry, location), LeftOut):
-            left.append(known)
-            continue
+        # the kind of a tensor in words, how it is decoded, and how its bytes lie
+        shape, decoder = entry.shape, Plain()
+        if (dtype := PLAINS.get(entry.kind)) is not None:
+            kind = word(dtype)
+        else:
+            try:
+                from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
+            except ImportError as missing:
+                raise Refusal(
+                    f"`{printable(location)}` has numbers in blocks (`{shown(entry.name)}`), which "
+                    "the package gguf decodes: `pip install 'sigmascope[gguf]'`."
+                ) from missing
+            try:
+                of = GGMLQuantizationType(entry.kind)
+                numbers, size = GGML_QUANT_SIZES[of]
+                dequantize(np.zeros((1, size), dtype=np.uint8), of)
+            except (ValueError, KeyError, NotImplementedError):
+                named = next((k.name for k in GGMLQuantizationType if k == entry.kind), None)
+                named = named or f"type {entry.kind} of ggml"
+                why = f"{named}: blocks whose layout gguf does not decode; requantise to Q8_0."
+                left.append(LeftOut(entry.name, why))
+                continue
+            if not shape or shape[-1] % numbers:
+                what = f"`{shown(entry.name)}` has rows that are no whole blocks of {of.name}"
+                raise _damaged(location, what)
+            kind, decoder, dtype = of.name, Blocks(entry.kind), torch.uint8
+            shape = (*shape[:-1], shape[-1] // numbers * size)
         if entry.offset % align:
             raise _damaged(location, f"`{shown(entry.name)}` is not aligned")
-        kind, decoder, dtype, shape = known
         array = InFile(location, base + entry.offset, dtype, shape)
         if array.bytes and array.offset + array.bytes > header.size:
             raise _damaged(
@@ -228,36 +251,6 @@ class _Header(Stream):
 
     def damaged(self, why: str) -> Refusal:
         return _damaged(self.location, why)
-
-
-def _kind(
-    entry: TensorInfo, location: str
-) -> tuple[str, Decoder, torch.dtype, tuple[int, ...]] | LeftOut:
-    """The kind of a tensor in words, how it is decoded, and how its bytes lie."""
-    if (dtype := PLAINS.get(entry.kind)) is not None:
-        return word(dtype), Plain(), dtype, entry.shape
-    try:
-        from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
-    except ImportError as missing:
-        raise Refusal(
-            f"`{printable(location)}` has numbers in blocks (`{shown(entry.name)}`), which the "
-            "package gguf decodes: `pip install 'sigmascope[gguf]'`."
-        ) from missing
-    try:
-        kind = GGMLQuantizationType(entry.kind)
-        numbers, size = GGML_QUANT_SIZES[kind]
-        dequantize(np.zeros((1, size), dtype=np.uint8), kind)
-    except (ValueError, KeyError, NotImplementedError):
-        named = next((k.name for k in GGMLQuantizationType if k == entry.kind), None)
-        why = f"{named or f'type {entry.kind} of ggml'}: blocks whose layout gguf does not decode"
-        return LeftOut(entry.name, f"{why}; requantise to Q8_0.")
-    shape = entry.shape
-    if not shape or shape[-1] % numbers:
-        raise _damaged(
-            location, f"`{shown(entry.name)}` has rows that are no whole blocks of {kind.name}"
-        )
-    row = shape[-1] // numbers * size
-    return kind.name, Blocks(entry.kind), torch.uint8, (*shape[:-1], row)
 
 
 FORMAT = FileFormat(

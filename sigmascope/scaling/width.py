@@ -112,15 +112,6 @@ def _laws(by: By, names: Sequence[str]) -> dict[str, ScalingLaw]:
     return found
 
 
-def _kind(name: str, first: WeightReadings, growth: tuple[float, float]) -> Kind:
-    if not first.shape and name.startswith("("):
-        return "product"
-    reads, writes = (g > 0.1 for g in growth)
-    if len(first.shape) < 2:
-        return "vector" if writes else "fixed"
-    return "hidden" if reads and writes else "output" if reads else "input" if writes else "fixed"
-
-
 def _degree(by: By) -> float | None:
     """By which power of the gradient a weight moves; None where it did not in the first step."""
     known = [o.values["degree"] for many in by.values() for o in many if "degree" in o.values]
@@ -141,7 +132,14 @@ def _judged(
     """
     ones = [one for many in by.values() for one in many]
     first = ones[0]
-    kind = _kind(name, first, growth)
+    reads, writes = (g > 0.1 for g in growth)
+    kind: Kind = "input" if writes else "fixed"
+    if not first.shape and name.startswith("("):
+        kind = "product"
+    elif len(first.shape) < 2:
+        kind = "vector" if writes else "fixed"
+    elif reads:
+        kind = "hidden" if writes else "output"
     degree = None if kind == "product" else usual if (own := _degree(by)) is None else own
     steep = steep if kind == "product" else (degree or 0.0) > STEEP
     for one in ones:

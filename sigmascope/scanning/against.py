@@ -565,7 +565,23 @@ def versions(source: Origin, other: Origin, settings: Settings, *, workers: int 
                 work = TIMES * work_of(task.matrix.shape, "leading")
                 wanted, both = settings.wanted & CHANGES, (task, twin)
                 pairs.append(MatrixPair(i, "change", task.matrix.site, both, wanted, work))
-        alone = [*_alone(one, two, settings)]
+        # what has no counterpart that it could be held against, each once and with the reason
+        alone, ones = list[Skipped](), {task.matrix.site: task for task in one.tasks}
+        left, gone = _reasons(one), _reasons(two)
+        for site, task in ones.items():
+            why = _unlike(task, twins[site], settings) if site in twins else ""
+            if site not in twins:
+                reasons = [gone[name] for name in task.matrix.tensors if name in gone]
+                why = f"in the second: {reasons[0]}" if reasons else "only in the first checkpoint"
+            if why:
+                alone.append(Skipped(site, "tensor", why))
+        for site, task in twins.items():
+            if site not in ones and not any(name in left for name in task.matrix.tensors):
+                alone.append(Skipped(site, "tensor", "only in the second checkpoint"))
+        known = {name for task in one.tasks for name in task.matrix.tensors} | left.keys()
+        for name, why in gone.items():
+            if name not in known:
+                alone.append(Skipped(name, "tensor", f"only in the second checkpoint: {why}"))
     known = {s.site for s in one.plan.skipped}
     skipped = [*one.plan.skipped, *(s for s in alone if s.site not in known)]
     matrices = [pair.tasks[0].matrix for pair in pairs]
@@ -577,27 +593,6 @@ def versions(source: Origin, other: Origin, settings: Settings, *, workers: int 
     about = {**plan.about, "against": second.name}
     memory = max((_memory(pair.tasks) for pair in pairs), default=0)
     return PlannedWork(replace(plan, about=about, settings=asked, memory=memory), (), placed)
-
-
-def _alone(one: PlannedWork, two: PlannedWork, settings: Settings) -> Iterator[Skipped]:
-    """What has no counterpart that it could be held against, each once and with the reason."""
-    ones = {task.matrix.site: task for task in one.tasks}
-    twos = {task.matrix.site: task for task in two.tasks}
-    left, gone = _reasons(one), _reasons(two)
-    for site, task in ones.items():
-        why = _unlike(task, twos[site], settings) if site in twos else ""
-        if site not in twos:
-            reasons = [gone[name] for name in task.matrix.tensors if name in gone]
-            why = f"in the second: {reasons[0]}" if reasons else "only in the first checkpoint"
-        if why:
-            yield Skipped(site, "tensor", why)
-    for site, task in twos.items():
-        if site not in ones and not any(name in left for name in task.matrix.tensors):
-            yield Skipped(site, "tensor", "only in the second checkpoint")
-    known = {name for task in one.tasks for name in task.matrix.tensors} | left.keys()
-    for name, why in gone.items():
-        if name not in known:
-            yield Skipped(name, "tensor", f"only in the second checkpoint: {why}")
 
 
 def _reasons(work: PlannedWork) -> dict[str, str]:

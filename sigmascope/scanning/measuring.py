@@ -266,8 +266,21 @@ def measure_matrix(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, MapEn
     A = A.to(WORKING.get(A.dtype, torch.float32))  # once: to read it as stored takes as long
     X, power = tamed(A)
     seen = entries(A, task.matrix.dtype, power=power)
-    found: list[Item] = [*_of_entries(seen, task.matrix)]
+    # shares and extremes of the entries; shares that are zero go without saying
+    found: list[Item] = [
+        read(task.matrix, name, Estimate.rounded(count / of, ulps=1).at_most(1.0))
+        for name, count, of in (
+            (q.ZERO_ENTRIES, seen.zeros, seen.count),
+            (q.SUBNORMAL_ENTRIES, seen.subnormal, seen.count),
+            (q.SATURATED_ENTRIES, seen.saturated, seen.count),
+            (q.ZERO_ROWS, seen.empty[0], len(seen.rows)),
+            (q.ZERO_COLUMNS, seen.empty[1], len(seen.cols)),
+        )
+        if count
+    ]
     if seen.odd:
+        odd = Estimate.exactly(float(seen.odd))
+        found.append(read(task.matrix, q.NON_FINITE_ENTRIES, odd))
         found.append(skip(task.matrix, "all else", f"{seen.odd} entries are not finite"))
         return told(task, found), no_ends(seen)
     if seen.energy.value == 0:
@@ -275,6 +288,22 @@ def measure_matrix(task: Task, A: Float[Tensor, "m n"]) -> tuple[Measured, MapEn
         found += [read(task.matrix, name, Estimate.exactly(0.0)) for name in norms]
         found.append(skip(task.matrix, "all else", "it is exactly zero"))
         return told(task, found), no_ends(seen)
+    for name, squares, empty in (
+        (q.LONGEST_ROW, seen.rows, seen.empty[0]),
+        (q.LONGEST_COLUMN, seen.cols, seen.empty[1]),
+    ):
+        # what is there and too small to be squared is shorter than all others
+        lengths = squares.sort().values[empty:].sqrt()
+        usual = dense.median(lengths)
+        if float(lengths[(len(lengths) - 1) // 2]) < TINY:
+            why = "half of them are too small to be squared beside the longest"
+            found.append(skip(task.matrix, name, why))
+            continue
+        ulps = 64 + 2.0 * seen.count / len(squares)  # of sums of so many
+        ratio = Estimate.rounded(float(lengths[-1]) / usual, ulps=ulps)
+        found.append(read(task.matrix, name, ratio.at_least(1.0)))
+    peak = seen.largest / (seen.energy / seen.count).sqrt()
+    found.append(read(task.matrix, q.LARGEST_ENTRY, peak.at_least(1.0)))
     # all singular values or the leading ones; vectors only where another matrix needs them
     full = task.matrix.effort == "full"
     some = leading_of(task, X, seen) if task.paired or not full else None
@@ -321,37 +350,3 @@ def told(task: Task, found: list[Item], drawn: Tensor | None = None) -> Measured
         tuple(item for item in found if isinstance(item, Skipped)),
         drawn,
     )
-
-
-def _of_entries(seen: Entries, matrix: Matrix) -> Iterator[Item]:
-    """Shares and extremes of the entries; shares that are zero go without saying."""
-    for name, count, of in (
-        (q.ZERO_ENTRIES, seen.zeros, seen.count),
-        (q.SUBNORMAL_ENTRIES, seen.subnormal, seen.count),
-        (q.SATURATED_ENTRIES, seen.saturated, seen.count),
-        (q.ZERO_ROWS, seen.empty[0], len(seen.rows)),
-        (q.ZERO_COLUMNS, seen.empty[1], len(seen.cols)),
-    ):
-        if count:
-            yield read(matrix, name, Estimate.rounded(count / of, ulps=1).at_most(1.0))
-    if seen.odd:
-        yield read(matrix, q.NON_FINITE_ENTRIES, Estimate.exactly(float(seen.odd)))
-    elif seen.energy.value > 0:
-        # extremes of the entries, next to all
-        for name, squares, empty in (
-            (q.LONGEST_ROW, seen.rows, seen.empty[0]),
-            (q.LONGEST_COLUMN, seen.cols, seen.empty[1]),
-        ):
-            # what is there and too small to be squared is shorter than all others
-            lengths = squares.sort().values[empty:].sqrt()
-            usual = dense.median(lengths)
-            if float(lengths[(len(lengths) - 1) // 2]) < TINY:
-                yield skip(
-                    matrix, name, "half of them are too small to be squared beside the longest"
-                )
-                continue
-            ulps = 64 + 2.0 * seen.count / len(squares)  # of sums of so many
-            ratio = Estimate.rounded(float(lengths[-1]) / usual, ulps=ulps)
-            yield read(matrix, name, ratio.at_least(1.0))
-        peak = seen.largest / (seen.energy / seen.count).sqrt()
-        yield read(matrix, q.LARGEST_ENTRY, peak.at_least(1.0))

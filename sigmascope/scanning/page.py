@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,21 @@ def pieces(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Html]:
     gone = reasons(plan.skipped)
     left = sum(map(len, gone.values()))
     words = f"{plan.tensors} {plural(plan.tensors, 'tensor')}{f'; {left} left out' if left else ''}"
+    # counts of findings and of what was read, and how long it took
+    tiles = [
+        *severities(findings),
+        tile(plural(len(scan.matrices), "matrix", "matrices"), f"{len(scan.matrices):,}"),
+        tile("parameters", compact(sum(m.rows * m.cols for m in scan.matrices))),
+        tile("read", console.sized(plan.bytes)),
+    ]
+    try:
+        seconds = float({**plan.about, **scan.about}.get("seconds", "nan"))
+    except ValueError:
+        seconds = math.nan
+    if math.isfinite(seconds):
+        short = seconds < 90
+        spent = compact(seconds if short else seconds / 60, digits=3)
+        tiles.append(tile("seconds" if short else "minutes", spent))
     odd, rows = outliers(scan)[:_OUTLIERS], []
     for o in odd:  # each can be opened
         opens = {"type": "button", "class_": "link", "data_open": str(at[o.matrix.site])}
@@ -174,7 +189,7 @@ def pieces(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Html]:
     return {
         "source": joined([plan.source]),
         "coverage": joined([f"{words}. {headline(findings) if findings else 'No findings.'}"]),
-        "tiles": joined(_tiles(scan, findings)),
+        "tiles": joined(tiles),
         "cards": joined(
             cards(
                 findings,
@@ -215,22 +230,6 @@ def _means(of: q.Quantity) -> str:
     unit = of.unit and f"unit: {of.unit}"
     parts = (of.says, of.range, unit, healthy and f"healthy: {healthy}", of.source)
     return " · ".join(filter(None, parts))
-
-
-def _tiles(scan: Scan, findings: tuple[Finding, ...]) -> Iterator[Html]:
-    """Counts of findings and of what was read, and how long it took."""
-    yield from severities(findings)
-    yield tile(plural(len(scan.matrices), "matrix", "matrices"), f"{len(scan.matrices):,}")
-    yield tile("parameters", compact(sum(m.rows * m.cols for m in scan.matrices)))
-    yield tile("read", console.sized(scan.plan.bytes))
-    try:
-        seconds = float({**scan.plan.about, **scan.about}.get("seconds", "nan"))
-    except ValueError:
-        return
-    if math.isfinite(seconds):
-        short = seconds < 90
-        spent = compact(seconds if short else seconds / 60, digits=3)
-        yield tile("seconds" if short else "minutes", spent)
 
 
 def _way(matrices: Sequence[int], place: int) -> Piece:

@@ -205,8 +205,27 @@ def change_parts(scan: Scan, read: Columns, screen: Screen) -> Iterator[Part]:
         yield from section("Moved most", table)
     if still < len(moved) and q.CHANGE_SIZE in read:
         yield from section("Spread", *_spread(moved, read))
-    if words := [*_directions(moved, read)]:
-        yield from section("Directions", *(Text(line) for line in words))
+    # new directions and turned ones, in words
+    words: list[str] = []
+    counts = {m.site: sum(_all(read, q.INTRUDERS, [m])) for m in moved}
+    new = {site: count for site, count in counts.items() if count > 0}
+    if new:
+        most_new = max(new, key=lambda site: new[site])
+        words.append(
+            f"{sum(new.values()):,.0f} intruders in {len(new):,} of {len(moved):,} matrices, most "
+            f"in {shortened(printable(most_new), SITE)}: {new[most_new]:.0f}."
+        )
+    elif any(name.startswith("intruders") for name in read):
+        words.append("No intruders: every leading direction was there before.")
+    angles = {m.site: max(_all(read, q.LARGEST_ANGLE, [m]), default=-1.0) for m in moved}
+    if known := {site: angle for site, angle in angles.items() if angle >= 0}:
+        turned = max(known, key=lambda site: known[site])
+        words.append(
+            f"Leading directions turned by {_degrees([*known.values()])} (median), at most by "
+            f"{_degrees([known[turned]])}, in {shortened(printable(turned), SITE)}."
+        )
+    if words:
+        yield from section("Directions", *map(Text, words))
 
 
 def _spread(moved: Sequence[Matrix], read: Columns) -> Iterator[Part]:
@@ -253,27 +272,6 @@ def _spread(moved: Sequence[Matrix], read: Columns) -> Iterator[Part]:
         "rounding: share of it that rounding makes.",
         "dim",
     )
-
-
-def _directions(moved: Sequence[Matrix], read: Columns) -> Iterator[str]:
-    """New directions and turned ones, in words."""
-    counts = {m.site: sum(_all(read, q.INTRUDERS, [m])) for m in moved}
-    new = {site: count for site, count in counts.items() if count > 0}
-    if new:
-        most = max(new, key=lambda site: new[site])
-        yield (
-            f"{sum(new.values()):,.0f} intruders in {len(new):,} of {len(moved):,} matrices, most "
-            f"in {shortened(printable(most), SITE)}: {new[most]:.0f}."
-        )
-    elif any(name.startswith("intruders") for name in read):
-        yield "No intruders: every leading direction was there before."
-    angles = {m.site: max(_all(read, q.LARGEST_ANGLE, [m]), default=-1.0) for m in moved}
-    if known := {site: angle for site, angle in angles.items() if angle >= 0}:
-        most = max(known, key=lambda site: known[site])
-        yield (
-            f"Leading directions turned by {_degrees([*known.values()])} (median), at most by "
-            f"{_degrees([known[most]])}, in {shortened(printable(most), SITE)}."
-        )
 
 
 def _all(read: Columns, name: str, matrices: Sequence[Matrix]) -> list[float]:

@@ -211,21 +211,7 @@ def batches(jobs: Sequence[Job]) -> list[Batch]:
 
     Matrices that meet come with what is asked of both, so that neither is read twice.
     """
-    found: list[Batch] = []
-    some: list[Job] = []
-    total = 0.0
-    costs = [(sum(map(work, group)), group) for group in _groups(jobs)]
-    for cost, group in sorted(costs, key=lambda pair: (-pair[0], pair[1][0].index)):
-        some += group
-        total += cost
-        if total >= BATCH:
-            found.append(Batch(tuple(some)))
-            some, total = [], 0.0
-    return [*found, Batch(tuple(some))] if some else found
-
-
-def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Jobs that share a matrix, tasks before pairs."""
+    # jobs that share a matrix, tasks before pairs
     home: dict[int, int] = {}  # of a matrix, the group that it is in
 
     def root(i: int) -> int:
@@ -240,10 +226,19 @@ def _groups(jobs: Sequence[Job]) -> list[list[Job]]:
     groups: dict[int, list[Job]] = defaultdict(list)
     for job in sorted(jobs, key=lambda job: job.index):
         met = isinstance(job, MatrixPair) and job.kind == "meet"
-        groups[
-            root(job.tasks[0].index if isinstance(job, MatrixPair) and met else job.index)
-        ].append(job)
-    return [*groups.values()]
+        first = job.tasks[0].index if isinstance(job, MatrixPair) and met else job.index
+        groups[root(first)].append(job)
+    found: list[Batch] = []
+    some: list[Job] = []
+    total = 0.0
+    costs = [(sum(map(work, group)), group) for group in groups.values()]
+    for cost, group in sorted(costs, key=lambda pair: (-pair[0], pair[1][0].index)):
+        some += group
+        total += cost
+        if total >= BATCH:
+            found.append(Batch(tuple(some)))
+            some, total = [], 0.0
+    return [*found, Batch(tuple(some))] if some else found
 
 
 def work(job: Job) -> float:

@@ -107,7 +107,26 @@ def open_model(
         module, weights = open_folder(path, generator=generator)
         model = Model(module, spec, "hugging face", weights)
     else:
-        raise Refusal(_lost(spec, path))
+        spec = spec.removesuffix(":")  # `file.py:` forgot the name
+        require_program(spec)
+        if path.suffix == ".py":
+            guard.require_file(path, (".py",))
+            names = candidates(path)
+            has = f" (it has {listed(names)})" if names else ""
+            raise Refusal(
+                f"`{spec}` must be followed by the name of a factory in it{has}: `{spec}:NAME`."
+            )
+        if path.suffix in KINDS:
+            raise Refusal(
+                f"`{spec}` holds weights, not a model: name the model and pass `--checkpoint "
+                f"{spec}`."
+            )
+        known = [network.__name__ for network in networks.NETWORKS]
+        raise Refusal(
+            f"There is no model `{spec}`: write `file.py:factory`, `package.module:factory`, a "
+            "local Hugging Face folder (nothing is fetched), or a built-in network "
+            f"({', '.join(known)}).{nearest(spec, known)}"
+        )
     if checkpoint is None:
         return model
     return Model(model.module, spec, model.origin, load_checkpoint(model.module, checkpoint))
@@ -159,24 +178,3 @@ def _description(value: object) -> str:
         return f"a value of type {type(value).__name__}: weights go with `--checkpoint FILE`."
     several = isinstance(value, tuple | list) and any(isinstance(v, nn.Module) for v in value)
     return f"a value of type {type(value).__name__}{': return the model alone' * several}."
-
-
-def _lost(spec: str, path: Path) -> str:
-    """The sentence for a spec that names no model."""
-    spec = spec.removesuffix(":")  # `file.py:` forgot the name
-    require_program(spec)
-    if path.suffix == ".py":
-        guard.require_file(path, (".py",))
-        names = candidates(path)
-        has = f" (it has {listed(names)})" if names else ""
-        return f"`{spec}` must be followed by the name of a factory in it{has}: `{spec}:NAME`."
-    if path.suffix in KINDS:
-        return (
-            f"`{spec}` holds weights, not a model: name the model and pass `--checkpoint {spec}`."
-        )
-    known = [network.__name__ for network in networks.NETWORKS]
-    return (
-        f"There is no model `{spec}`: write `file.py:factory`, `package.module:factory`, a local "
-        f"Hugging Face folder (nothing is fetched), or a built-in network ({', '.join(known)})."
-        f"{nearest(spec, known)}"
-    )

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -151,6 +151,21 @@ def pieces(told: Sequence[Told], *, live: bool) -> dict[str, Html]:
         for said, bad in ((run.note, ""), (run.trouble, " bad"))
         if said
     )
+    tiles: list[Html] = []
+    for run in told:
+        if run.step is None:
+            continue
+        of = f", {run.name}" if several else ""
+        now = [s.finding.severity for s in run.alarms if s.end is None]
+        tone = next((kind for kind in ("error", "warning") if kind in now), "" if now else "good")
+        tiles.append(tile(f"last step{of}", compact(run.step)))
+        if run.loss:
+            said = f"loss of step {compact(run.loss[0])}{of}"
+            tiles.append(tile(said, compact(run.loss[1])))
+        tiles.append(tile(f"{plural(len(now), 'alarm')} in force{of}", str(len(now)), tone))
+        if run is told[0]:
+            layers = plural(run.places, "layer" if run.layers else "place")
+            tiles.append(tile(layers, str(run.places)))
     panels = {key: title for run in told for key, title in run.panels.items()}
     matrices = {key: one for run in told for key, one in run.spectra.items()}
     kinds = {kind for _, kind in matrices.values()}
@@ -173,7 +188,7 @@ def pieces(told: Sequence[Told], *, live: bool) -> dict[str, Html]:
         "name": joined([" and ".join(run.name for run in told)]),
         "status": joined([f"{lead}{words if several else words[:1].upper() + words[1:]}."]),
         "troubles": joined(trouble),
-        "tiles": joined(tile for i, run in enumerate(told) for tile in _tiles(run, i, several)),
+        "tiles": joined(tiles),
         "alarmed": _alarms(told),
         "quantity": options(panels.items()),
         "matrix": options(
@@ -198,20 +213,6 @@ def _state(run: Told, *, live: bool) -> str:
         if seconds < most:
             return f"step {run.step}, {max(0, round(seconds / size))} {unit} ago"
     return f"step {run.step}, {round(seconds / 86_400)} days ago"
-
-
-def _tiles(run: Told, place: int, several: bool) -> Iterator[Html]:
-    if run.step is None:
-        return
-    of = f", {run.name}" if several else ""
-    now = [s.finding.severity for s in run.alarms if s.end is None]
-    tone = next((kind for kind in ("error", "warning") if kind in now), "" if now else "good")
-    yield tile(f"last step{of}", compact(run.step))
-    if run.loss:
-        yield tile(f"loss of step {compact(run.loss[0])}{of}", compact(run.loss[1]))
-    yield tile(f"{plural(len(now), 'alarm')} in force{of}", str(len(now)), tone)
-    if place == 0:
-        yield tile(plural(run.places, "layer" if run.layers else "place"), str(run.places))
 
 
 # ------------------------------------------------------------------------------

@@ -137,8 +137,25 @@ class TangentCurvature(OfStacks):
 
     def both(self, point: Point) -> tuple[Estimate, Estimate]:
         depth, top = point.stack.depth, spectral_norm(point.jacobian, point.errors.jacobian)
+        # The value is the largest that alternating maximisation finds, with two unit vectors that
+        # have it. Besides the identities all derivatives come through the first and the last
+        # weight, so that the vectors lie in the rows of one and in the columns of the other.
+        weights = point.stack.weights
+        rows, columns = _basis(weights[0].mT), _basis(weights[-1])
+        pairs = zip(point.forwards, point.backwards, strict=True)
+        grams = [(_gram(F @ rows), _gram(B.mT @ columns)) for F, B in pairs]
+        U, _, Vh = torch.linalg.svd(point.jacobian, full_matrices=False)
+        u, v, value = rows.mT @ Vh[0], columns.mT @ U[:, 0], 0.0
+        for _ in range(ROUNDS):
+            left = sum((float(v @ B @ v) * F for F, B in grams), torch.zeros(()))
+            u = torch.linalg.eigh(left)[1][:, -1]
+            right = sum((float(u @ F @ u) * B for F, B in grams), torch.zeros(()))
+            lam, vectors = torch.linalg.eigh(right)
+            v, before, value = vectors[:, -1], value, float(lam[-1])
+            if value <= before * (1 + 1e-13):
+                break
+        u, v = rows @ u, columns @ v
         # from the directions that were found below; above, by the norms of all layers apart
-        value, (u, v) = _alternated(point)
         errors, least, most = point.errors, Estimate.exactly(0.0), Estimate.exactly(0.0)
         layers = zip(
             point.forwards, point.backwards, errors.forwards, errors.backwards, strict=True
@@ -162,27 +179,6 @@ class TangentCurvature(OfStacks):
         value = min(max(value, least.low), most.high)
         mixed = Estimate(value, least.low, most.high, "alternating maximisation, from below")
         return mixed, depth * top ** (2 - Fraction(2, depth))
-
-
-def _alternated(point: Point) -> tuple[float, tuple[Tensor, Tensor]]:
-    """The largest value that was found, and the two unit vectors that have it."""
-    # besides the identities all derivatives come through the first and the last weight, so that
-    # the vectors lie in the rows of one and in the columns of the other
-    weights = point.stack.weights
-    into, out = _basis(weights[0].mT), _basis(weights[-1])
-    both = zip(point.forwards, point.backwards, strict=True)
-    grams = [(_gram(F @ into), _gram(B.mT @ out)) for F, B in both]
-    U, _, Vh = torch.linalg.svd(point.jacobian, full_matrices=False)
-    u, v, value = into.mT @ Vh[0], out.mT @ U[:, 0], 0.0
-    for _ in range(ROUNDS):
-        left = sum((float(v @ B @ v) * F for F, B in grams), torch.zeros(()))
-        u = torch.linalg.eigh(left)[1][:, -1]
-        right = sum((float(u @ F @ u) * B for F, B in grams), torch.zeros(()))
-        lam, vectors = torch.linalg.eigh(right)
-        v, before, value = vectors[:, -1], value, float(lam[-1])
-        if value <= before * (1 + 1e-13):
-            break
-    return value, (into @ u, out @ v)
 
 
 def _basis(A: Float64[Tensor, "m n"]) -> Float64[Tensor, "m r"]:

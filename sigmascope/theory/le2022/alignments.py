@@ -73,7 +73,31 @@ class LinearTail:
             below = next((f for f in reading if f is not family and not _inside(f, names)), None)
             path.append((family, below))
             family = below
-        layers = [_layer(families, f, below, parameters) for f, below in path]
+        # the layer that writes each family of units, which reads those before it
+        layers: list[InnerLayer] = []
+        for one, below in path:
+            written = _below(one)
+            names = {p.tensor for p in written}
+            inside = next((f for f in families if _inside(f, names)), None)
+            outer = torch.cat([_slabs(p, parameters) for p in written], dim=1)
+            # the tensors of a residual block are those that its hidden units read too
+            reach = names if inside is None else names | {p.tensor for p in _below(inside)}
+            read = [] if below is None else [p for p in _above(below) if p.tensor in reach]
+            slabs = [_slabs(p, parameters) for p in read]
+            inner = torch.cat(slabs, dim=1).mT if read else outer[:1]
+            balance = None
+            if inside is not None and len(names) > 1:
+                above = torch.cat([_slabs(p, parameters) for p in _above(inside)], dim=1)
+                under = torch.cat([_slabs(p, parameters) for p in _below(inside)], dim=1)
+                balance = above @ above.mT - under @ under.mT
+            # entries that one unit that is read has in one row
+            copies = [
+                slab.shape[1] // p.frame.counts[0]
+                for p, slab in zip(read, slabs, strict=True)
+                if p.tensor in names and p.frame is not None
+            ]
+            says = " + ".join(p.tensor for p in written)
+            layers.append(InnerLayer(says, outer, inner, balance, max(copies, default=1)))
         biased = any(p.side == "entries" for f, _ in path for p in f.parts)
         return cls(tuple(reversed(layers)), last, biased, skipped)
 
@@ -87,38 +111,6 @@ def _below(family: Symmetry) -> list[Part]:
 
 
 Step = tuple[Symmetry, Symmetry | None]
-
-
-def _layer(
-    families: Sequence[Symmetry], family: Symmetry, below: Symmetry | None, parameters: Tensors
-) -> InnerLayer:
-    """The layer that writes a family of units, which reads those before it."""
-    written = _below(family)
-    names = {p.tensor for p in written}
-    inside = next((f for f in families if _inside(f, names)), None)
-    outer = torch.cat([_slabs(p, parameters) for p in written], dim=1)
-    # the tensors of a residual block are those that its hidden units read too
-    reach = names if inside is None else names | {p.tensor for p in _below(inside)}
-    read = [] if below is None else [p for p in _above(below) if p.tensor in reach]
-    inner = torch.cat([_slabs(p, parameters) for p in read], dim=1).mT if read else outer[:1]
-    balance = None
-    if inside is not None and len(names) > 1:
-        above = torch.cat([_slabs(p, parameters) for p in _above(inside)], dim=1)
-        under = torch.cat([_slabs(p, parameters) for p in _below(inside)], dim=1)
-        balance = above @ above.mT - under @ under.mT
-    # entries that one unit that is read has in one row
-    copies = [
-        _slabs(p, parameters).shape[1] // p.frame.counts[0]
-        for p in read
-        if p.tensor in names and p.frame is not None
-    ]
-    return InnerLayer(
-        " + ".join(p.tensor for p in written),
-        outer,
-        inner,
-        balance,
-        max(copies, default=1),
-    )
 
 
 def _inside(family: Symmetry, names: set[str]) -> bool:

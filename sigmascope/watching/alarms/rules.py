@@ -324,7 +324,11 @@ class Frozen(AlarmRule):
             if not site:
                 return UNSURE
             changes = "no longer changes the weights"
-            if _without_gradient(tracks, site):
+            # gradients were read since updates of this place are zero, and none of it
+            recent, gradients = updates[site].recent, tracks.of(q.GRADIENT_NORM).items()
+            since = recent[-min(updates[site].zeros, len(recent))][0]
+            at = {s: track.recent[-1][0] for s, track in gradients if track.recent}
+            if max(at.values(), default=0) >= since > at.get(site, 0):
                 changes += ", for no gradient comes to them"
             if len(still) > 1:
                 changes += f" (and those of {len(still) - 1} other places)"
@@ -502,14 +506,6 @@ def by_chance(track: Track) -> bool:
     before = track.count + track.zeros_before
     share = (track.zeros_before + 1) / (before + 2)  # of readings that were zero before these
     return share**track.zeros > CHANCE
-
-
-def _without_gradient(tracks: Tracks, site: str) -> bool:
-    """Whether gradients were read since updates of this place are zero, and none of it."""
-    updates = tracks.of(q.UPDATE_NORM)[site]
-    since = updates.recent[-min(updates.zeros, len(updates.recent))][0]
-    at = {s: track.recent[-1][0] for s, track in tracks.of(q.GRADIENT_NORM).items() if track.recent}
-    return max(at.values(), default=0) >= since > at.get(site, 0)
 
 
 def _blamed(tracks: Tracks, after: int, *more: str) -> tuple[str, str, tuple[Shown, ...]]:

@@ -311,8 +311,14 @@ class Track:
         gap = x - self.level if self.count else 0.0
         # the logarithm of zero is made up, and in a mean it would drown those of all others
         if self.kind == "log" and self.count and self.is_zero != (self.level == LOG_ZERO):
-            if self.is_zero:
-                self._add_zero(step, gap)
+            if self.is_zero:  # it counts for nothing until it is usual itself
+                self.zeros += 1
+                self.far += 1
+                if self.count >= YOUNG:
+                    self.score = gap / self.usual
+                    self.moved = step if self.moved is None else self.moved
+                if self.far >= SETTLED:
+                    self.level, self.stray, self.score, self.moved = LOG_ZERO, 0.0, 0.0, None
                 return
             if self.first == LOG_ZERO:  # it begins with this one
                 self.count = 0
@@ -343,15 +349,6 @@ class Track:
     def is_zero(self) -> bool:
         """Whether the last reading is zero, where logarithms are followed."""
         return self.kind == "log" and self.last == LOG_ZERO
-
-    def _add_zero(self, step: int, gap: float) -> None:
-        """Take a zero where others are usual; it counts for nothing until it is usual itself."""
-        self.zeros += 1
-        self.far += 1
-        if self.count >= YOUNG:
-            self.score, self.moved = gap / self.usual, step if self.moved is None else self.moved
-        if self.far >= SETTLED:
-            self.level, self.stray, self.score, self.moved = LOG_ZERO, 0.0, 0.0, None
 
     def lately(self, count: int) -> Sequence[float]:
         """The last readings, in the unit of the quantity; none where there are fewer."""
