@@ -125,6 +125,11 @@ def some(result: Any, *names: str) -> dict[str, Any]:
     return {name: encoded(getattr(result, name)) for name in names}
 
 
+def has_form(kind: type, name: str) -> None:
+    """Let results of a kind be all of their fields as JSON, under a schema of this name."""
+    form.register(lambda found: {"schema": f"sigmascope/{name}/1", **encoded(found)}, kind)
+
+
 @form.register
 def _explanations_form(found: Explanations) -> dict[str, Any]:
     senses = [{"name": e.name, "kind": e.kind, **dict(e.rows)} for e in found.senses]
@@ -332,6 +337,21 @@ def shortlist(many: Sequence[T], most: int, screen: Screen) -> tuple[Sequence[T]
     """As many as are listed, and how many more there are, in words; all where all are wanted."""
     chosen = many if screen.whole else many[:most]
     return chosen, f"… {len(many) - len(chosen)} more" if len(chosen) < len(many) else ""
+
+
+def some_of(table: Table, many: Sequence[T], most: int, screen: Screen) -> Iterator[T]:
+    """Those that are listed, one by one; behind their rows the table says how many more there are.
+
+    Args:
+        table: To which whoever goes through them adds the row of each.
+        many: All.
+        most: So many are listed, unless all are wanted.
+        screen: Where they are shown.
+    """
+    chosen, more = shortlist(many, most, screen)
+    yield from chosen
+    if more:
+        table.add_row(Text(f"{more} (--whole lists them)", "dim"))
 
 
 def section(title: str, *inside: Part) -> Iterator[Part]:

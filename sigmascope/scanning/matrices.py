@@ -374,10 +374,24 @@ def pieces(stored: Stored, rule: NameRule, heads: Heads = UNKNOWN) -> list[Piece
 def _parts(one: Piece, rule: NameRule, heads: Heads) -> list[Piece]:
     """The parts that are fused along the outputs of one matrix."""
     out, inner = one.shape
-    sizes = _sizes(one.shape, rule, heads)
-    if isinstance(sizes, str):
-        return [replace(one, note=sizes)]
-    outer, each = sizes  # so many groups, in each of which the parts take so many outputs
+    # so many groups, in each of which the parts take so many outputs; or why not
+    if rule.layout == "groups" or rule.sizes == "heads":
+        # queries, keys and values; thirds only where they are as many as inputs, else by heads
+        if rule.layout == "blocks" and not heads.fit(out) and out == 3 * inner:
+            outer, each = 1, [inner] * 3
+        elif groups := heads.groups_of(out, inner):
+            size = out // (heads.queries + 2 * groups)
+            outer, each = groups, [heads.queries // groups * size, size, size]
+            if rule.layout == "blocks":
+                outer, each = 1, [heads.queries * size, groups * size, groups * size]
+        else:
+            return [replace(one, note=_unknown(out, rule, "heads"))]
+    else:
+        outer, parts = heads.queries if rule.layout == "heads" else rule.repeats, len(rule.parts)
+        if outer < 1 or out % (outer * parts):
+            of = "heads" if rule.layout == "heads" else "outputs"
+            return [replace(one, note=_unknown(out, rule, of))]
+        each = [out // outer // parts] * parts
     if rule.layout == "turns":
         outer, each = out // len(rule.parts), [1] * len(rule.parts)
     kinds = rule.kinds or (rule.kind,) * len(rule.parts)
@@ -396,27 +410,6 @@ def _parts(one: Piece, rule: NameRule, heads: Heads) -> list[Piece]:
             cut = replace(cut, shape=(outer, group, inner), ranges=((1, a, b),), rows=rows)
         found.append(Piece(name, kind, cut, (rows, inner), one.bytes * rows // out))
     return found
-
-
-def _sizes(shape: tuple[int, int], rule: NameRule, heads: Heads) -> tuple[int, list[int]] | str:
-    """Number of groups, and the outputs that each part has in one of them; or why not."""
-    out, parts = shape[0], len(rule.parts)
-    if rule.layout == "groups" or rule.sizes == "heads":
-        # queries, keys and values; thirds only where they are as many as inputs, else by heads
-        out, inner = shape
-        if rule.layout == "blocks" and not heads.fit(out) and out == 3 * inner:
-            return 1, [inner] * 3
-        groups = heads.groups_of(out, inner)
-        if not groups:
-            return _unknown(out, rule, "heads")
-        size = out // (heads.queries + 2 * groups)
-        if rule.layout == "blocks":
-            return 1, [heads.queries * size, groups * size, groups * size]
-        return groups, [heads.queries // groups * size, size, size]
-    outer = heads.queries if rule.layout == "heads" else rule.repeats
-    if outer < 1 or out % (outer * parts):
-        return _unknown(out, rule, "heads" if rule.layout == "heads" else "outputs")
-    return outer, [out // outer // parts] * parts
 
 
 def _unknown(out: int, rule: NameRule, what: str) -> str:

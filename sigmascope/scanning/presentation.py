@@ -46,9 +46,11 @@ from sigmascope.report.results import (
     columns,
     form,
     grid,
+    has_form,
     parts,
     section,
     shortlist,
+    some_of,
     with_more,
 )
 from sigmascope.scanning.rows import (
@@ -190,8 +192,7 @@ def change_parts(scan: Scan, read: Columns, screen: Screen) -> Iterator[Part]:
     if most:
         right = ("change", "turned", "scale", "angle", "intruders")
         table = grid("matrix", *right, right=right)
-        chosen, more = shortlist(most, MOST_MOVED, screen)
-        for m in chosen:
+        for m in some_of(table, most, MOST_MOVED, screen):
             table.add_row(
                 Text(shortened(printable(m.site), SITE)),
                 within(read[_MOVED][m.site].estimate),
@@ -200,8 +201,6 @@ def change_parts(scan: Scan, read: Columns, screen: Screen) -> Iterator[Part]:
                 _degrees(_all(read, q.LARGEST_ANGLE, [m])),
                 _one(read, q.INTRUDERS, [m]),
             )
-        if more:
-            table.add_row(Text(f"{more} (--whole lists them)", "dim"))
         yield from section("Moved most", table)
     if still < len(moved) and q.CHANGE_SIZE in read:
         yield from section("Spread", *_spread(moved, read))
@@ -472,9 +471,7 @@ def _scan_form(scan: Scan, findings: Sequence[Finding] = ()) -> dict[str, Any]:
     return {"schema": SCAN_VERSION, **form, "findings": encoded(tuple(findings))}
 
 
-@form.register
-def _plan_form(plan: ScanPlan) -> dict[str, Any]:
-    return {"schema": "sigmascope/scan-plan/1", **encoded(plan)}
+has_form(ScanPlan, "scan-plan")
 
 
 def matrix_form(

@@ -77,37 +77,49 @@ class Journal:
             return
         settings = {SCANNED: plan.source, **plan.settings}
         begun = {row.record.name: row.record.value for row in self.run.about() if row.step == 0}
-        if begun or self.run.steps():
-            if SCANNED not in begun:
-                raise Refusal(
-                    f"`{self.run.path}` holds no scan: it is the run file of something else. Name "
-                    "another."
-                )
-            differing = [n for n in settings if n != SCANNED and begun.get(n) != settings[n]]
-            if differing:
-                # what a scan is of, or how it was made, where it is another
-                if "against" in differing:
-                    was = f"{'with' if settings['against'] == 'no' else 'without'} `--against`"
-                elif SAME in differing:
-                    name = printable(begun[SCANNED])
-                    was = f"of other files, of {name}, or of these before they changed"
-                elif differing == ["matrices"]:
-                    was = (
-                        f"of other matrices of {printable(begun[SCANNED])}, as when there was more "
-                        "or less `--memory`, or another version of sigmascope"
-                    )
-                else:
-                    was = (
-                        f"with other `{differing[0]}`, {printable(begun.get(differing[0], 'none'))}"
-                    )
-                raise Refusal(
-                    f"`{self.run.path}` holds a scan {was}: ask for the same, or name another run "
-                    "file."
-                )
-            self.found = dict(_read(self.run))
-        else:
+        if not begun and not self.run.steps():
             layers = [Layer(m.site, m.kind, m.depth, m.tensors) for m in plan.matrices]
             self.run.add(step=0, about=settings, layers=layers, views=(SCAN,))
+            return
+        if SCANNED not in begun:
+            raise Refusal(
+                f"`{self.run.path}` holds no scan: it is the run file of something else. Name "
+                "another."
+            )
+        differing = [n for n in settings if n != SCANNED and begun.get(n) != settings[n]]
+        if differing:
+            # what a scan is of, or how it was made, where it is another
+            if "against" in differing:
+                was = f"{'with' if settings['against'] == 'no' else 'without'} `--against`"
+            elif SAME in differing:
+                name = printable(begun[SCANNED])
+                was = f"of other files, of {name}, or of these before they changed"
+            elif differing == ["matrices"]:
+                was = (
+                    f"of other matrices of {printable(begun[SCANNED])}, as when there was more "
+                    "or less `--memory`, or another version of sigmascope"
+                )
+            else:
+                was = f"with other `{differing[0]}`, {printable(begun.get(differing[0], 'none'))}"
+            raise Refusal(
+                f"`{self.run.path}` holds a scan {was}: ask for the same, or name another run file."
+            )
+        # the results of every step that is there
+        readings, skipped, spectra, sketches = defaultdict(list), defaultdict(list), {}, {}
+        for row in self.run.readings():
+            readings[row.step].append(row.record)
+        for row in self.run.skipped():
+            skipped[row.step].append(row.record)
+        for row in self.run.spectra():
+            spectra[row.step] = row.record
+        words = [row for row in self.run.about() if row.step > 0]
+        for row in words:
+            if row.record.name == SKETCH:
+                numbers = np.frombuffer(base64.b64decode(row.record.value), "<f4")
+                sketches[row.step] = torch.from_numpy(numbers.astype("=f4"))
+        for step in sorted({row.step for row in words if row.record.name == DONE}):
+            of = tuple(readings[step]), spectra.get(step), tuple(skipped[step]), sketches.get(step)
+            self.found[step - 1] = Measured(step - 1, *of)
 
     def add(self, one: Measured) -> None:
         """Keep a result; when this returns, it is on the disk.
@@ -116,23 +128,16 @@ class Journal:
         """
         self.found[one.index] = one
         if self.run is not None and not one.failed:
+            about = {DONE: "1"}
+            if one.sketch is not None:
+                numbers = one.sketch.numpy().astype("<f4").tobytes()
+                about[SKETCH] = base64.b64encode(numbers).decode("ascii")
             self.run.add(
                 step=one.index + 1,
                 readings=one.readings,
                 spectra=() if one.spectrum is None else (one.spectrum,),
                 skipped=one.skipped,
-                about={
-                    DONE: "1",
-                    **(
-                        {}
-                        if one.sketch is None
-                        else {
-                            SKETCH: base64.b64encode(
-                                one.sketch.numpy().astype("<f4").tobytes()
-                            ).decode("ascii")
-                        }
-                    ),
-                },
+                about=about,
             )
 
     def missing(self, jobs: Iterable[Any]) -> list[Any]:
@@ -143,34 +148,6 @@ class Journal:
         """Let go of the file."""
         if self.run is not None:
             self.run.close()
-
-
-def _read(run: Run) -> Iterable[tuple[int, Measured]]:
-    """The results of every step that is there."""
-    readings, skipped, spectra = defaultdict(list), defaultdict(list), {}
-    for row in run.readings():
-        readings[row.step].append(row.record)
-    for row in run.skipped():
-        skipped[row.step].append(row.record)
-    for row in run.spectra():
-        spectra[row.step] = row.record
-    words = [row for row in run.about() if row.step > 0]
-    sketches = {}
-    for row in words:
-        if row.record.name == SKETCH:
-            numbers = np.frombuffer(base64.b64decode(row.record.value), "<f4")
-            sketches[row.step] = torch.from_numpy(numbers.astype("=f4"))
-    for step in sorted({row.step for row in words if row.record.name == DONE}):
-        yield (
-            step - 1,
-            Measured(
-                step - 1,
-                tuple(readings[step]),
-                spectra.get(step),
-                tuple(skipped[step]),
-                sketches.get(step),
-            ),
-        )
 
 
 # ------------------------------------------------------------------------------

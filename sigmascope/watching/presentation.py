@@ -32,8 +32,8 @@ from sigmascope.report.results import (
     has_rows,
     parts,
     section,
-    shortlist,
     some,
+    some_of,
 )
 from sigmascope.watching import Parted, Parting
 
@@ -59,13 +59,10 @@ def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
     if found.order:
         following = ("site", "step", "quantity", "first", "second", "times")
         table = grid(*following, right=("step", "first", "second", "times"))
-        chosen, more = shortlist(found.order, MOST, screen)
-        for p in chosen:
+        for p in some_of(table, found.order, MOST, screen):
             times = "∞" if math.isinf(p.times) else compact(p.times, digits=3)
             numbers = (measured(p.first), measured(p.second), times)
             table.add_row(Text(shortened(printable(p.site), SITE)), str(p.step), _what(p), *numbers)
-        if more:
-            table.add_row(Text(f"{more} (--whole lists them)", "dim"))
         yield from section("In order", table)
         limit = compact(found.limit, digits=3)
         words = (
@@ -77,22 +74,16 @@ def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
     alarms = [(title, found.alarms[i]) for title, i in sides if found.alarms[i]]
     for title, spans in alarms:
         table = grid()
-        chosen, more = shortlist(spans, MOST, screen)
-        for span in chosen:
+        for span in some_of(table, spans, MOST, screen):
             f = span.finding
             when = f"step {span.begin}" + ("" if span.end is None else f" to {span.end}")
             table.add_row(when, f.severity, f.name, Text(shortened(printable(f.site), SITE)))
-        if more:
-            table.add_row(Text(f"{more} (--whole lists them)", "dim"))
         yield from section(f"{title}: alarms", table)
     if found.settings:
         table = grid("", "first", "second", fold=True)
-        chosen, more = shortlist(found.settings, MOST, screen)
-        for s in chosen:
+        for s in some_of(table, found.settings, MOST, screen):
             values = ("–" if side is None else printable(side) for side in (s.first, s.second))
             table.add_row(Text(printable(s.name)), *map(Text, values))
-        if more:
-            table.add_row(Text(f"{more} (--whole lists them)", "dim"))
         yield from section("Settings that differ", table)
     table = grid()
     of = zip(found.runs, found.losses, found.loss_steps, found.steps, strict=True)

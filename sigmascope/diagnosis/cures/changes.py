@@ -183,7 +183,8 @@ def _option(name: str, value: float) -> Maker:
     def make(program: Program, _: Opened) -> ProgramChange:
         recipe = require_recipe(program)
         changed = recipe.having(**{name: value})
-        return ProgramChange((f"{name}={value:g}",), _with(program, optimizer=changed))
+        line = f"{name}={value}" if isinstance(value, bool) else f"{name}={value:g}"
+        return ProgramChange((line,), _with(program, optimizer=changed))
 
     return make
 
@@ -193,11 +194,6 @@ def _usual_settings(program: Program, _: Opened) -> ProgramChange:
     usual = unusual_settings(recipe.make(duplicate(program.model)))
     lines = tuple(f"{name}={value}" for name, value in usual.items())
     return ProgramChange(lines, _with(program, optimizer=recipe.having(**usual)))
-
-
-def _minimise(program: Program, _: Opened) -> ProgramChange:
-    changed = require_recipe(program).having(maximize=False)
-    return ProgramChange(("maximize=False",), _with(program, optimizer=changed))
 
 
 def _clip_at_one(program: Program, _: Opened) -> ProgramChange:
@@ -537,7 +533,7 @@ CHANGES: tuple[DeclaredChange, ...] = (  # of several for one finding, the sures
     DeclaredChange("less-weight-decay", (STRONG_WEIGHT_DECAY,), _option("weight_decay", 1e-4)),
     DeclaredChange("less-momentum", (STRONG_MOMENTUM,), _option("momentum", 0.9)),
     DeclaredChange("usual-settings", (UNUSUAL_SETTINGS,), _usual_settings),
-    DeclaredChange("minimise", (MAXIMISED_LOSS,), _minimise),
+    DeclaredChange("minimise", (MAXIMISED_LOSS,), _option("maximize", False)),
     DeclaredChange("clip-at-one", (STRONG_CLIPPING, EXPLODING_THROUGH_TIME), _clip_at_one),
     DeclaredChange("all-parameters", (UNTRAINED_WEIGHTS, FOREIGN_OPTIMIZER), _all_parameters),
     DeclaredChange("other-optimizer", (OTHER_OPTIMIZER, STUCK_TRAINING, NO_PROGRESS), _other),

@@ -61,6 +61,7 @@ from sigmascope.report.results import (
     columns,
     form,
     grid,
+    has_form,
     has_rows,
     json_form,
     parts,
@@ -677,9 +678,7 @@ def _compression_form(found: Compression) -> dict[str, Any]:
     return {"schema": "sigmascope/compression/1", **some(found, *names), "patch": patch}
 
 
-@form.register
-def _ranking_form(found: Ranking) -> dict[str, Any]:
-    return {"schema": "sigmascope/ranking/1", **encoded(found)}
+has_form(Ranking, "ranking")
 
 
 @form.register

@@ -117,7 +117,7 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
     if whole is None and size != samples:
         # the model takes no such number of them, as where they are the nodes of one graph or it has
         # its batch size written into it: as many as the user takes at once
-        more = _of(program, samples=total if size >= total else size, batch_dim=batch_dim)
+        more = _of(program, samples=min(size, total), batch_dim=batch_dim)
         whole = _output(program.model, more)
         given = given if whole is None else more
     loss = fitting_loss if program.loss is None else loss_of(program.loss)

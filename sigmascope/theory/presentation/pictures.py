@@ -7,7 +7,7 @@ from torch import Tensor
 
 from sigmascope.core.guard import Refusal, printable
 from sigmascope.report.console import compact
-from sigmascope.theory.neuron_graph import Tree, TreeNetwork
+from sigmascope.theory.neuron_graph import TreeNetwork
 
 __all__ = ["coordinates_picture", "tree_picture"]
 
@@ -88,7 +88,24 @@ def tree_picture(network: TreeNetwork, *, names: tuple[str, ...] = ()) -> str:
             f"A picture shows a tree of at most {MOST} vertices, got {len(tree.vertex)} with "
             f"{len(tree.leaves)} paths. Take a smaller network, or one output of it."
         )
-    across, down = _places(tree)
+    # leaves side by side, every other vertex above the middle of its own
+    children: dict[int, list[int]] = {}
+    down = [0] * len(tree.vertex)
+    for v in range(1, len(tree.vertex)):
+        children.setdefault(tree.parent[v], []).append(v)
+        down[v] = down[tree.parent[v]] + 1
+    across = [0.0] * len(tree.vertex)
+    column, stack = 0, [(0, False)]
+    while stack:
+        v, seen = stack.pop()
+        mine = children.get(v, [])
+        if not mine:
+            across[v], column = float(column), column + 1
+        elif seen:
+            across[v] = (across[mine[0]] + across[mine[-1]]) / 2
+        else:
+            stack.append((v, True))
+            stack.extend((c, False) for c in reversed(mine))
     width = BORDER * 2 + STEP_X * max(across)
     height = BORDER * 2 + STEP_Y * max(down)
     at = lambda v: (BORDER + STEP_X * across[v], BORDER + STEP_Y * down[v])
@@ -133,26 +150,3 @@ def tree_picture(network: TreeNetwork, *, names: tuple[str, ...] = ()) -> str:
         f"<title>{len(tree.leaves)} paths, {len(tree.vertex)} vertices</title>"
         f"{''.join(lines)}{''.join(dots)}{legend}</svg>\n"
     )
-
-
-def _places(tree: Tree) -> tuple[list[float], list[int]]:
-    """Leaves side by side, every other vertex above the middle of its own."""
-    children: dict[int, list[int]] = {}
-    down = [0] * len(tree.vertex)
-    for v in range(1, len(tree.vertex)):
-        children.setdefault(tree.parent[v], []).append(v)
-        down[v] = down[tree.parent[v]] + 1
-    across = [0.0] * len(tree.vertex)
-    column = 0
-    stack = [(0, False)]
-    while stack:
-        v, seen = stack.pop()
-        mine = children.get(v, [])
-        if not mine:
-            across[v], column = float(column), column + 1
-        elif seen:
-            across[v] = (across[mine[0]] + across[mine[-1]]) / 2
-        else:
-            stack.append((v, True))
-            stack.extend((c, False) for c in reversed(mine))
-    return across, down

@@ -32,12 +32,14 @@ from sigmascope.report.results import (
     columns,
     form,
     grid,
+    has_form,
     has_rows,
     json_form,
     parts,
     section,
     shortlist,
     some,
+    some_of,
 )
 from sigmascope.report.several import gathered
 from sigmascope.theory import le2022, riedi2022
@@ -140,13 +142,11 @@ def _comparison(
         yield ""
         right = ("before", "after", "factor")
         table = grid("where", "what", *right, right=right)
-        chosen, more = shortlist(sorted(moved, key=_surprise, reverse=True), 2 * MOST, screen)
-        for c in chosen:
+        ordered = sorted(moved, key=_surprise, reverse=True)
+        for c in some_of(table, ordered, 2 * MOST, screen):
             what = f"{c.quantity} ({c.form})" if c.form else c.quantity
             numbers = (measured(c.before), measured(c.after), compact(c.factor, digits=3))
             table.add_row(Text(shortened(printable(c.site), BETWEEN)), what, *numbers)
-        if more:
-            table.add_row(Text(f"{more} (--whole lists them)", "dim"))
         yield table
     if found.drifts:
         table = grid("verdict", "drift", "allowed", "between", fold=True)
@@ -427,9 +427,7 @@ def _prediction_form(found: Prediction) -> dict[str, Any]:
     }
 
 
-@form.register
-def _scale_form(found: riedi2022.random_weights.WeightScale) -> dict[str, Any]:
-    return {"schema": "sigmascope/scale/1", **encoded(found)}
+has_form(riedi2022.random_weights.WeightScale, "scale")
 
 
 @form.register
