@@ -66,7 +66,21 @@ def named(spec: str) -> Iterator[Any]:
             yield _attribute(module, name, spec)
     elif all(part.isidentifier() for part in place.split(".")):
         with _visiting(Path.cwd()):
-            yield _attribute(_from_path(place), name, spec)
+            module = None
+            try:
+                if place in sys.modules or importlib.util.find_spec(place) is not None:
+                    module = _run(lambda: importlib.import_module(place), place)
+            except ModuleNotFoundError as error:
+                if error.name is not None and not f"{place}.".startswith(f"{error.name}."):
+                    raise Refusal(
+                        f"`{place}` imports `{error.name}`, which is not installed here."
+                    ) from error
+            if module is None:
+                raise Refusal(
+                    f"There is no module `{place}` in {Path.cwd()} or among the installed "
+                    "packages; for a file write `path/to/file.py:name`."
+                )
+            yield _attribute(module, name, spec)
     else:
         raise Refusal(
             f"`{place}` is neither a Python file (`file.py:name`) nor a module "
@@ -152,21 +166,6 @@ def _lies_in(folder: Path, name: str) -> bool:
     packages = getattr(sys.modules.get(top), "__path__", ())
     file = _file(top)
     return folder in ([Path(p).parent for p in packages] or ([file.parent] if file else []))
-
-
-def _from_path(place: str) -> ModuleType:
-    try:
-        if place in sys.modules or importlib.util.find_spec(place) is not None:
-            return _run(lambda: importlib.import_module(place), place)
-    except ModuleNotFoundError as error:
-        if error.name is not None and not f"{place}.".startswith(f"{error.name}."):
-            raise Refusal(
-                f"`{place}` imports `{error.name}`, which is not installed here."
-            ) from error
-    raise Refusal(
-        f"There is no module `{place}` in {Path.cwd()} or among the installed packages; for a file "
-        "write `path/to/file.py:name`."
-    )
 
 
 def _run(import_it: Callable[[], Any], place: str) -> Any:

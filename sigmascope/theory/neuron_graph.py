@@ -220,33 +220,43 @@ def dag_of(model: nn.Module, *, inputs: int, output: int = 0) -> Dag:
         ) from error
     build = _Builder(model, inputs)
     values: dict[fx.Node, list[Terms]] = {}
-    for node in graph.nodes:
+    *inner, last = graph.nodes  # a graph ends with its output
+    for node in inner:
         if node.op == "placeholder":
             values[node] = [[(i, None)] for i in range(inputs)]
-        elif node.op == "output":
-            # the output that is studied
-            ends = node.args[0]
-            if not isinstance(ends, fx.Node):
-                raise Refusal(
-                    f"`model` must return one tensor, got a {type(ends).__name__}: wrap it in a "
-                    "module that returns the part to be studied."
-                )
-            outputs = values[ends]
-            if not 0 <= output < len(outputs):
-                raise Refusal(
-                    f"`output` must be from 0 to {len(outputs) - 1}, for the network has "
-                    f"{len(outputs)} outputs, got {output}."
-                )
-            end = build.vertex(outputs[output])
-            entries = (*range(inputs), *(() if build.one is None else (build.one,)))
-            found = Dag(
-                entries, end, tuple(build.edges), tuple(build.slopes), build.one is not None
-            )
-            return _trimmed(found)
         else:
             target = whole.get_submodule(str(node.target)) if node.op == "call_module" else None
             values[node] = _applied(build, node, target, values)
-    raise AssertionError("a graph ends with its output")
+    # the output that is studied
+    ends = last.args[0]
+    if not isinstance(ends, fx.Node):
+        raise Refusal(
+            f"`model` must return one tensor, got a {type(ends).__name__}: wrap it in a module "
+            "that returns the part to be studied."
+        )
+    outputs = values[ends]
+    if not 0 <= output < len(outputs):
+        raise Refusal(
+            f"`output` must be from 0 to {len(outputs) - 1}, for the network has {len(outputs)} "
+            f"outputs, got {output}."
+        )
+    end = build.vertex(outputs[output])
+    entries = (*range(inputs), *(() if build.one is None else (build.one,)))
+    dag = Dag(entries, end, tuple(build.edges), tuple(build.slopes), build.one is not None)
+    # without the neurons that do not reach it
+    useful, arriving = {dag.output}, dag.arriving()
+    for v in reversed(dag.order()):
+        if v in useful:
+            useful.update(dag.edges[i].tail for i in arriving.get(v, ()))
+    kept = sorted(useful | set(dag.inputs))
+    place = {v: i for i, v in enumerate(kept)}
+    return Dag(
+        tuple(place[v] for v in dag.inputs),
+        place[dag.output],
+        tuple(Edge(place[e.tail], place[e.head], e.weight) for e in dag.edges if e.head in useful),
+        tuple(dag.slopes[v] for v in kept),
+        dag.constant,
+    )
 
 
 def _applied(
@@ -278,24 +288,6 @@ def _applied(
         f"`{node.name}` must be a linear layer, an activation with two slopes, a sum or a "
         f"concatenation, got {type(target).__name__ if target else name}. Only such networks are "
         "drawn neuron by neuron."
-    )
-
-
-def _trimmed(dag: Dag) -> Dag:
-    """Without the neurons that do not reach the output."""
-    useful, arriving = {dag.output}, dag.arriving()
-    for v in reversed(dag.order()):
-        if v in useful:
-            useful.update(dag.edges[i].tail for i in arriving.get(v, ()))
-    edges = tuple(e for e in dag.edges if e.head in useful)
-    kept = sorted(useful | set(dag.inputs))
-    place = {v: i for i, v in enumerate(kept)}
-    return Dag(
-        tuple(place[v] for v in dag.inputs),
-        place[dag.output],
-        tuple(Edge(place[e.tail], place[e.head], e.weight) for e in edges),
-        tuple(dag.slopes[v] for v in kept),
-        dag.constant,
     )
 
 
