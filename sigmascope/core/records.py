@@ -189,6 +189,11 @@ class Estimate:
     def __neg__(self) -> "Estimate":
         return replace(self, value=-self.value, low=-self.high, high=-self.low)
 
+    def __abs__(self) -> "Estimate":
+        ends = (abs(self.low), abs(self.high))
+        low = 0.0 if self.low <= 0 <= self.high else min(ends)
+        return replace(self, value=abs(self.value), low=low, high=max(ends))
+
     def __add__(self, other: "Estimate | float") -> "Estimate":
         o = _estimate(other)
         return self._with(o, self.value + o.value, self.low + o.low, self.high + o.high)
@@ -225,9 +230,7 @@ class Estimate:
         powers of very large and very small numbers off by more than their own rounding.
         """
         if power == 2 and self.low < 0:
-            ends = (abs(self.low), abs(self.high))
-            least = 0.0 if self.high >= 0 else min(ends)
-            return Estimate(abs(self.value), least, max(ends), self.how, self.risk) ** 2
+            return abs(self) ** 2
         near = float(power)
         off = abs(float(Fraction(power) - Fraction(near)))  # by which x^p is off, times log x
         far = max(

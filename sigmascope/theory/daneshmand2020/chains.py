@@ -325,13 +325,6 @@ def _root(chain: ChainStatistics, share: float) -> Estimate:
     return Estimate.rounded(share * math.sqrt(chain.width), ulps=4) * _regular(chain, 0.5)
 
 
-def _drift(chain: ChainStatistics) -> Estimate:
-    e = chain.drift
-    ends = (abs(e.low), abs(e.high))
-    low = 0.0 if e.low <= 0 <= e.high else min(ends)
-    return Estimate(abs(e.value), low, max(ends), e.how, e.risk)
-
-
 ChainRegularity = row(
     "chain-regularity",
     f"{SOURCE}, Definition 3 and Lemma 10",
@@ -391,7 +384,7 @@ StationaryDrift = row(
     The remainder of Lemma 7 is of second order in `gamma`, for odd orders vanish by symmetry. At
     widths 8 to 64 it was found below `0.1 gamma² d` of `2 d²`; `gamma² d` is taken for its size.
     """,
-    measured=_drift,
+    measured=lambda c: abs(c.drift),
     limit=lambda c: Estimate.rounded(2 * c.gamma**2 * c.width**3, ulps=4),
     assuming=lambda c: (
         *_hypotheses(c)[:3],

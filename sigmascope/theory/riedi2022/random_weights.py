@@ -404,12 +404,6 @@ def _piecewise(f: ResidualLayer) -> Iterator[Assumption]:
     yield Assumption("some unit of the trained layer is on", f.off[1] < f.n)
 
 
-def _drawn(f: ResidualLayer) -> Iterator[Assumption]:
-    yield f.gaussian()
-    yield Assumption("r > 1/√2 + θ/√(8n)", _drawn_norm(f) < 1)
-    yield from _piecewise(f)
-
-
 def _badly_conditioned(f: ResidualLayer) -> Iterator[Assumption]:
     wanted = (1 + f.top) / (1 - f.top) if f.top < 1 else math.inf
     bad = f.top < 1 and f.condition(f.weight).low >= wanted
@@ -470,7 +464,11 @@ OF_RESIDUAL_LAYERS: tuple[type[OfFacts], ...] = (
         limit=lambda f: _by_interlacing(
             f, _drawn_norm(f), "Davidson-Szarek", risk=math.exp(-(THETA**2) / 2)
         ),
-        assuming=_drawn,
+        assuming=lambda f: (
+            f.gaussian(),
+            Assumption("r > 1/√2 + θ/√(8n)", _drawn_norm(f) < 1),
+            *_piecewise(f),
+        ),
     ),
     row(
         "residual-improves",

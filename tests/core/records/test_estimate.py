@@ -46,7 +46,7 @@ OPERATIONS = {
     "product": lambda a, b: a * b,
     "quotient": lambda a, b: a / b,
     "square": lambda a, b: a**2,
-    "root": lambda a, b: abs(a) ** 0.5 if isinstance(a, mpf) else (a**2).sqrt() ** 0.5,
+    "root": lambda a, b: abs(a) ** 0.5,
     "power": lambda a, b: (a**2) ** 0.3 * (b**2) ** -1.7,
     "logarithm": lambda a, b: log(a**2) if isinstance(a, mpf) else (a**2).log(),
     "exponential": lambda a, b: exp(a / 100) if isinstance(a, mpf) else (a / 100).exp(),
@@ -119,6 +119,8 @@ def test_cut_off_below_and_above():
         False,
     ]
     assert Estimate(-3, -4, 2, "x") ** 2 == Estimate(9, 0, 16 + 4 * math.ulp(16), "x")
+    assert abs(Estimate(-3, -4, 2, "x")) == Estimate(3, 0, 4, "x")
+    assert abs(Estimate(-3, -4, -2, "x")) == Estimate(3, 2, 4, "x")
 
 
 @given(seed=st.integers(0, 10**6), decades=st.floats(0, 12))
