@@ -11,8 +11,9 @@ from rich.color_triplet import ColorTriplet
 from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
 from rich.terminal_theme import TerminalTheme
+from rich.text import Text
 
-from sigmascope.core.guard import printable_lines
+from sigmascope.core.guard import printable, printable_lines
 from sigmascope.core.records import Estimate
 
 # What the pages look like by day and by night: card, and ink with the colours in place of ANSI's.
@@ -237,6 +238,11 @@ def shortened(name: str, width: int) -> str:
         return name
     tail = width // 2
     return f"{name[: width - tail - 1]}…{name[len(name) - tail :]}"
+
+
+def label(name: str, width: int) -> Text:
+    """A name from outside as a cell of a table: harmless, in one line, and no wider than that."""
+    return Text(shortened(printable(name), width))
 
 
 # ------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from typing import Any
 from rich.text import Text
 
 from sigmascope.core.guard import Refusal, printable
-from sigmascope.report.console import Code, Part, shortened
+from sigmascope.report.console import Code, Part, label, shortened
 from sigmascope.report.figures import COLOURS as PALETTE, ROWS, Sheet, drawn, require_known
 from sigmascope.report.results import Screen, columns, form, grid, parts, section, shortlist, some
 from sigmascope.scaling.exponents import ScalingLaw
@@ -75,7 +75,7 @@ def _widths(found: Widths, screen: Screen) -> Iterator[Part]:
     listed, more = shortlist(rows, MOST, screen)
     for row in listed:
         table.add_row(
-            Text(shortened(printable(row.name), NAME)),
+            label(row.name, NAME),
             row.kind,
             _interval(row.law),
             *(_interval(row.laws.get(CARRIED)) for _ in carries),

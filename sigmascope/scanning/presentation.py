@@ -19,6 +19,7 @@ from sigmascope.core.records import Finding, Matrix, Reading, Scan, ScanPlan, Sk
 from sigmascope.report.console import (
     Part,
     compact,
+    label,
     lasting,
     shortened,
     sized,
@@ -96,7 +97,7 @@ def _plan(plan: ScanPlan, screen: Screen) -> Iterator[Part]:
             efforts = Counter(m.effort for m in matrices)
             dtypes = ", ".join(dict.fromkeys(printable(m.dtype) for m in matrices))
             table.add_row(
-                Text(shortened(printable(kind), KIND)),
+                label(kind, KIND),
                 f"{len(matrices):,}",
                 shape(matrices),
                 Text(shortened(dtypes, KIND)),
@@ -173,7 +174,7 @@ def change_parts(scan: Scan, read: Columns, screen: Screen) -> Iterator[Part]:
     )
     table = grid("kind", *right, right=right)
     for kind, matrices in by_kind(moved).items():
-        name = Text(shortened(printable(kind), KIND))
+        name = label(kind, KIND)
         table.add_row(
             name,
             f"{len(matrices):,}",
@@ -194,7 +195,7 @@ def change_parts(scan: Scan, read: Columns, screen: Screen) -> Iterator[Part]:
         table = grid("matrix", *right, right=right)
         for m in some_of(table, most, MOST_MOVED, screen):
             table.add_row(
-                Text(shortened(printable(m.site), SITE)),
+                label(m.site, SITE),
                 within(read[_MOVED][m.site].estimate),
                 _one(read, q.TURNED_CHANGE, [m]),
                 _one(read, q.BEST_SCALE, [m], digits=5),
@@ -256,7 +257,7 @@ def _spread(moved: Sequence[Matrix], read: Columns) -> Iterator[Part]:
             _all(read, name, matrices) for name in (q.CHANGE_IN_TOP_EIGHTH, q.CHANGE_BY_ROUNDING)
         )
         table.add_row(
-            Text(shortened(printable(kind), KIND)),
+            label(kind, KIND),
             f"{sum(squares[m.site] for m in matrices) / total:.1%}",
             _one(read, q.SPECTRAL_CHANGE, matrices),
             _one(read, q.CHANGE_RANK, matrices),
@@ -339,7 +340,7 @@ def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None)
         for kind, some in by_kind(m for m in matrices if m.depth >= 0).items():
             if len({m.depth for m in some}) > 1:
                 lines = (sparkline(_line(read[name], some), width=width) for name in drawn)
-                table.add_row(Text(shortened(printable(kind), KIND)), *lines)
+                table.add_row(label(kind, KIND), *lines)
         if table.row_count and drawn:
             yield from section("Over depth", table)
         if unusual := outliers(scan):
@@ -351,7 +352,7 @@ def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None)
             chosen, more = shortlist(unusual, UNUSUAL, screen)
             for each in chosen:
                 table.add_row(
-                    Text(shortened(printable(each.matrix.site), SITE)),
+                    label(each.matrix.site, SITE),
                     each.reading.quantity,
                     compact(each.reading.estimate.value, digits=3),
                     compact(each.usual, digits=3),
@@ -413,7 +414,7 @@ def _kinds(scan: Scan, read: Columns) -> Table:
         known = read.get(q.EFFECTIVE_RANK, {})  # as a share of the shorter side
         shares = [known[m.site].estimate.value / min(m.shape) for m in matrices if m.site in known]
         table.add_row(
-            Text(shortened(printable(kind), KIND)),
+            label(kind, KIND),
             f"{len(matrices):,}",
             shape(matrices),
             *(of(q.SPECTRAL_NORM, end) for end in (median, min, max)),
@@ -452,7 +453,7 @@ def _each(scan: Scan, read: Columns, screen: Screen) -> Table:
     for column in table.columns:
         column.no_wrap = True
     for m, cells in zip(scan.matrices, rows, strict=True):
-        table.add_row(Text(shortened(printable(m.site), room)), *cells)
+        table.add_row(label(m.site, room), *cells)
     return table
 
 

@@ -11,7 +11,7 @@ from sigmascope.core import quantities as q
 from sigmascope.core.guard import Refusal, printable
 from sigmascope.core.records import Estimate, Reading
 from sigmascope.core.store import Row, Run
-from sigmascope.report.console import Part, compact, measured, shortened
+from sigmascope.report.console import Part, compact, label, measured
 from sigmascope.report.figures import (
     COLOURS,
     TONES,
@@ -62,7 +62,7 @@ def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
         for p in some_of(table, found.order, MOST, screen):
             times = "∞" if math.isinf(p.times) else compact(p.times, digits=3)
             numbers = (measured(p.first), measured(p.second), times)
-            table.add_row(Text(shortened(printable(p.site), SITE)), str(p.step), _what(p), *numbers)
+            table.add_row(label(p.site, SITE), str(p.step), _what(p), *numbers)
         yield from section("In order", table)
         limit = compact(found.limit, digits=3)
         words = (
@@ -77,7 +77,7 @@ def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
         for span in some_of(table, spans, MOST, screen):
             f = span.finding
             when = f"step {span.begin}" + ("" if span.end is None else f" to {span.end}")
-            table.add_row(when, f.severity, f.name, Text(shortened(printable(f.site), SITE)))
+            table.add_row(when, f.severity, f.name, label(f.site, SITE))
         yield from section(f"{title}: alarms", table)
     if found.settings:
         table = grid("", "first", "second", fold=True)
@@ -91,7 +91,7 @@ def _parting(found: Parting, screen: Screen) -> Iterator[Part]:
         value = "none was read" if loss is None else measured(loss)
         until = "" if step is None else f"of step {step}"
         until += f"; the run was read until step {last}" if until and last != step else ""
-        table.add_row(Text(shortened(printable(name), SITE)), value, Text(until, "dim"))
+        table.add_row(label(name, SITE), value, Text(until, "dim"))
     yield from section("Last loss", table)
 
     # what could not be compared, or only in part

@@ -44,6 +44,7 @@ from sigmascope.report.console import (
     amount,
     compact,
     counted,
+    label,
     measured,
     shortened,
     spans_decades,
@@ -172,7 +173,7 @@ def layers_grid(profile: Profile, keep: frozenset[str], screen: Screen) -> Table
             table.add_row("", Text(f"… {place} more", "dim"))
         else:
             depth = "" if place.site == OUTPUT else str(place.depth)
-            name = Text(shortened(printable(place.site), room))
+            name = label(place.site, room)
             table.add_row(depth, name, *map(Text, cells[place.site][:count]))
     return table
 
@@ -365,7 +366,7 @@ def readings_grid(profile: Profile, view: View, screen: Screen) -> Table | None:
             mine.sort(key=lambda r: r.estimate.value, reverse=True)
         chosen, more = shortlist(mine, _MOST, screen)
         for r in chosen:
-            table.add_row(quantity, measured(r.estimate), Text(shortened(printable(r.site), 88)))
+            table.add_row(quantity, measured(r.estimate), label(r.site, 88))
         if more:
             table.add_row(quantity, "", Text(more, "dim"))
     return table
@@ -613,7 +614,7 @@ def _ranking(found: Ranking, _: Screen) -> Iterator[Part]:
             compact(r.rate),
             str(r.passes),
         )
-        table.add_row(str(r.place), Text(shortened(printable(r.name), NAME)), *cells)
+        table.add_row(str(r.place), label(r.name, NAME), *cells)
     yield table
     yield ""
     for r in found.designs:

@@ -20,6 +20,7 @@ from sigmascope.linalg.krylov import Density
 from sigmascope.report.console import (
     Part,
     compact,
+    label,
     matters,
     measured,
     rendered,
@@ -146,7 +147,7 @@ def _comparison(
         for c in some_of(table, ordered, 2 * MOST, screen):
             what = f"{c.quantity} ({c.form})" if c.form else c.quantity
             numbers = (measured(c.before), measured(c.after), compact(c.factor, digits=3))
-            table.add_row(Text(shortened(printable(c.site), BETWEEN)), what, *numbers)
+            table.add_row(label(c.site, BETWEEN), what, *numbers)
         yield table
     if found.drifts:
         table = grid("verdict", "drift", "allowed", "between", fold=True)
@@ -155,7 +156,7 @@ def _comparison(
         for d in chosen:
             check = d.check()
             allowed = "" if check.limit is None else compact(check.limit.high, digits=2)
-            between = Text(shortened(printable(d.site), 2 * BETWEEN))
+            between = label(d.site, 2 * BETWEEN)
             table.add_row(str(check.verdict), compact(d.drift, digits=3), allowed, between)
         if more:
             table.add_row(Text(more, "dim"))
@@ -168,7 +169,7 @@ def _comparison(
         ordered = sorted(found.signs.items(), key=lambda item: item[1], reverse=True)
         chosen, more = shortlist(ordered, MOST, screen)
         for name, share in chosen:
-            table.add_row(Text(shortened(printable(name), BETWEEN)), f"{share:.2%}")
+            table.add_row(label(name, BETWEEN), f"{share:.2%}")
         if more:
             table.add_row(Text(more, "dim"))
         yield from section("Share of the entries whose sign changed", table)
