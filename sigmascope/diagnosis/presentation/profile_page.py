@@ -321,11 +321,11 @@ def _training(profile: Profile) -> dict[str, Html]:
     if not made and not also:
         return {"trained": Html("hidden")}
     says = [q.quantities()[quantity].says for quantity in COLUMNS]
-    row = lambda run: [
-        run.form,
-        *(measured(run.numbers[c]) if c in run.numbers else "–" for c in COLUMNS),
-    ]
-    lines = table(["run", *COLUMNS.values()], map(row, made), says=["", *says])
+    rows = (
+        [form, *(measured(numbers[c]) if c in numbers else "–" for c in COLUMNS)]
+        for form, numbers in made.items()
+    )
+    lines = table(["run", *COLUMNS.values()], rows, says=["", *says])
     scroll = {"class_": "panel scroll", "tabindex": "0", "aria_label": "Runs of training"}
     words = f"Your settings: {settings}. All runs were made on copies." if settings else ""
     told = lambda r: tile(r.quantity, measured(r.estimate), hint=q.quantities()[r.quantity].says)

@@ -279,10 +279,10 @@ def training_parts(profile: Profile) -> Iterator[Part]:
     made = runs(profile)
     if made:
         table = grid("run", *COLUMNS.values(), right=[*COLUMNS.values()])
-        for run in made:
-            cells = (run.numbers.get(quantity) for quantity in COLUMNS)
+        for form, numbers in made.items():
+            cells = (numbers.get(quantity) for quantity in COLUMNS)
             shown = ("–" if cell is None else measured(cell) for cell in cells)
-            table.add_row(Text(printable(run.form)), *shown)
+            table.add_row(Text(printable(form)), *shown)
         yield table
         yield Text(LEFT, "dim")
     read = facts(profile)
@@ -895,19 +895,6 @@ LEFT = "Loss left: 0 at the least loss of all outputs, 1 at that of the best con
 
 
 @dataclass(frozen=True, slots=True)
-class TrialRun:
-    """One run of training on a copy.
-
-    Attributes:
-        form: What it has different from the user's settings.
-        numbers: By the quantities of `COLUMNS`; those that were measured.
-    """
-
-    form: str
-    numbers: Mapping[str, Estimate]
-
-
-@dataclass(frozen=True, slots=True)
 class Chance:
     """A probability that training succeeds.
 
@@ -922,13 +909,18 @@ class Chance:
     says: str
 
 
-def runs(profile: Profile) -> tuple[TrialRun, ...]:
-    """The runs in the order in which they were made, that at the user's settings first."""
+def runs(profile: Profile) -> dict[str, dict[str, Estimate]]:
+    """The runs of copies in the order in which they were made, that at the user's settings first.
+
+    Returns:
+        What was measured of each by the quantities of `COLUMNS`, by what it has different from the
+        user's settings.
+    """
     forms: dict[str, dict[str, Estimate]] = {}
     for r in _own(profile):
         if r.quantity in COLUMNS:
             forms.setdefault(r.form, {})[r.quantity] = r.estimate
-    return tuple(TrialRun(form, numbers) for form, numbers in forms.items())
+    return forms
 
 
 def facts(profile: Profile) -> tuple[Reading, ...]:
