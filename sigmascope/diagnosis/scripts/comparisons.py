@@ -7,7 +7,7 @@ output, and what models were called with since the last backward pass.
 import math
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -16,7 +16,14 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
 
-from sigmascope.diagnosis.scripts.replay import OF_VALUES, Recorder, leaves_of, made_by, weights_of
+from sigmascope.diagnosis.scripts.replay import (
+    OF_VALUES,
+    Recorder,
+    leaves_of,
+    made_by,
+    mark_of,
+    weights_of,
+)
 from sigmascope.diagnosis.scripts.seen import Called, Line, LossSeen, ScriptRun
 from sigmascope.models.samples import IGNORED, tensors
 
@@ -37,6 +44,8 @@ TOGETHER = ("triplet_margin_loss", "cosine_embedding_loss")  # first arguments t
 UNIT = 1e-2  # off a length of one
 MASKED = 1e4  # size of a score that no softmax sees
 LEAST = 8  # rows of which pairs are told
+EXACT = 1e-6  # off a correlation of one, by rounding
+CHOSEN = ("Index", "Gather", "Take")  # operations that choose
 SAME = 0.99  # of the targets, that also went in
 
 
@@ -57,6 +66,11 @@ class Comparisons:
         # what modules were called with since the last backward pass: ids; numbers, one row a
         # sample; and those that a copy of what trains was asked of
         self._ids, self._inputs, self._ahead = (deque[Tensor](maxlen=CALLS) for _ in range(3))
+        self._table: Tensor | None = None  # of them, the last that has one row a sample
+        # numbers that modules gave; what was made of it since the last backward pass, by which, of
+        # what; and what a judge was told to say of what another one gave
+        self._given = deque[Any](maxlen=CALLS)
+        self._judged, self._told = deque[Any](maxlen=CALLS), dict[int, float]()
         # the last loss of two outputs, the weights of each, and which it was
         self.sides: tuple[Any, tuple[set[int], set[int]], Any] | None = None
         # what a module gave last, and the columns of it that are what went into the first one
@@ -70,10 +84,32 @@ class Comparisons:
                 self._ids.append(t.detach())
             elif (rows := _rows(t)) is not None:
                 self._inputs.append(rows)
+                self._table = rows if t.ndim == 2 else None
 
     def asked(self, args: Any) -> None:
         """A copy of what trains is called without gradients."""
         self._ahead.extend(r for t in tensors(args) if (r := _rows(t)) is not None)
+
+    def gave(self, module: nn.Module, args: Any, out: Any) -> None:
+        """A module that the script calls itself has given something."""
+        x, y = (next(tensors(side), None) for side in (args, out))
+        if x is None or y is None:
+            return
+        if y.grad_fn is not None:
+            of_other = not x.requires_grad and mark_of(x) in self._given
+            self._judged.append((y.grad_fn, id(module), x.grad_fn is not None, of_other))
+        self._given.append(mark_of(y.detach()))  # heard of by nobody, where it is done here
+
+    def masked(self, given: Iterable[Tensor]) -> None:
+        """A model was called with ids, and attention within it has masks: what these hide."""
+        hidden, self._recorder.hidden = self._recorder.hidden, []
+        ids = [t for t in given if t.ndim == 2 and not t.is_floating_point()] if hidden else []
+        fillings = [f for f in map(filling, ids) if f is not None]
+        for where, mask in hidden:
+            for f in fillings[:1]:
+                if f.shape == mask.shape:
+                    turned, of = self.run.masked.get(where, (0, 0))
+                    self.run.masked[where] = turned + torch.equal(mask, ~f), of + 1
 
     def stays(self, t: Tensor) -> None:
         """Whether a part of a larger tensor is what it was when it was used before."""
@@ -97,8 +133,9 @@ class Comparisons:
             fits = [torch.equal(x[:, : a.shape[1]], a) for a, x in pairs]
             still, of = self.run.unmoved
             self.run.unmoved = still + any(fits), of + bool(pairs)
-        for each in (self._ids, self._inputs, self._ahead):
+        for each in (self._ids, self._inputs, self._ahead, self._judged):
             each.clear()
+        self._table = None
 
     def compared(
         self, name: str, args: tuple[Any, ...], named: Mapping[str, Any], found: Tensor
@@ -128,6 +165,12 @@ class Comparisons:
             found.register_hook(partial(self._directed, (name, where)))
             same = out.shape == targets.shape and bool((out == targets).all())
             run.identical[name, where] += name in TOGETHER and same
+            self._answered(where, targets.detach())
+            if name == "triplet_margin_loss" and where not in run.told_apart and not run.steps:
+                far = args[2] if len(args) > 2 else named["negative"]
+                run.told_apart[where] = _turned_triplets(out, targets, far)
+            if (name in OF_VALUES or name.startswith("binary")) and out.numel() == targets.numel():
+                self._judges(where, out, targets, found)
             with suppress(Exception):  # not every loss is called as torch's own documentation says
                 if name in ("cross_entropy", "nll_loss") and not targets.is_floating_point():
                     weight = named.get("weight", args[2] if len(args) > 2 else None)
@@ -219,6 +262,46 @@ class Comparisons:
         seen = self.run.weighted.setdefault(where, (weights, [0] * len(weights)))
         seen[1][:] = [a + b for a, b in zip(seen[1], counts, strict=True)]
 
+    def _judges(self, where: Line | None, out: Tensor, targets: Tensor, found: Tensor) -> None:
+        """What a judge says of what another module gave is compared with one and the same number.
+
+        Of what is taken out of the graph the judge is told what to say; of what is not the other
+        one is, and the two are adversaries where these differ.
+        """
+        value, node = float(targets.flatten()[0]), out.grad_fn
+        if not bool((targets == value).all()):
+            return
+        calls = {id(of): rest for of, *rest in self._judged}
+        for _ in range(LEAST):  # what lays it out otherwise, or closes it
+            if node is None or id(node) in calls or not node.next_functions:
+                break
+            node = node.next_functions[0][0]
+        judge, fed, of_other = calls.get(id(node), (0, False, False))
+
+        def moved(gradient: Tensor) -> None:
+            if bool(gradient.sum() <= 0):  # it is made larger
+                return
+            if of_other:
+                self._told[judge] = value
+            elif judge in self._told:
+                same, of = self.run.agreed.get(where, (0, 0))
+                self.run.agreed[where] = same + (value == self._told[judge]), of + 1
+
+        if fed or of_other:
+            found.register_hook(moved)
+
+    def _answered(self, where: Line | None, targets: Tensor) -> None:
+        """Whether a column of what goes in is what is to come out, shifted and scaled."""
+        x, y = self._table, targets.flatten()
+        if x is None or len(x) != len(y) or len(x) < 2 * LEAST or x.shape[1] < 2:
+            return
+        x, y = (t.double() - t.double().mean(0) for t in (x, y))
+        size = x.norm(dim=0) * y.norm()
+        tells = ((x.T @ y).abs() / size.clamp_min(1e-300)) > 1 - EXACT
+        best = int(tells.nonzero()[0]) if bool(tells.any()) and len(y.unique()) > 1 else -1
+        before, _ = self.run.answers.get(where, (best, 0))
+        self.run.answers[where] = best if best == before else -1, x.shape[1]
+
     def _copied(self, where: Line | None, out: Tensor, targets: Tensor) -> None:
         """Whether a decoder that is called place by place is given there what it is to put out."""
         wanted = targets.flatten()
@@ -256,6 +339,18 @@ class Comparisons:
         self.run.pairs[where] = max(found)
 
 
+def _turned_triplets(anchor: Tensor, near: Tensor, far: Tensor) -> float:
+    """By how many standard errors what is to be far from an anchor lies nearer at first.
+
+    Of what was chosen among others by how near it is, nothing is told.
+    """
+    if len(anchor) < 2 * LEAST or made_by(far).startswith(CHOSEN):
+        return 0.0
+    gap = (anchor - near).detach().double().norm(dim=-1)
+    gap = gap - (anchor - far).detach().double().norm(dim=-1)
+    return float(gap.mean() / gap.std().clamp_min(1e-300) * math.sqrt(len(gap)))
+
+
 def _nearer(near: Tensor, other: Tensor) -> float:
     """How much nearer than others one other of each row is, in standard errors.
 
@@ -278,6 +373,57 @@ def _rows(t: Tensor) -> Tensor | None:
     if not plain or t.ndim < 2 or not len(t) or t[0].numel() > WIDEST:
         return None
     return t.detach().reshape(len(t), -1)
+
+
+def filling(ids: Tensor) -> Bool[Tensor, "n places"] | None:
+    """Which places of rows of ids one id fills from one end on, to different lengths.
+
+    Args:
+        ids: `[n, places]`.
+
+    Returns:
+        None where there is no such id, or where it stands elsewhere, too.
+    """
+    for turned in (ids.flip(1), ids):
+        fills = turned == turned[:, 0].mode().values
+        ran = fills.cumprod(1).bool()
+        if torch.equal(fills, ran) and len(fills.sum(1).unique()) > 1:
+            return fills.flip(1) if turned is not ids else fills
+    return None
+
+
+def spread_of(x: Tensor) -> list[float]:
+    """Spread of the numbers of a batch; nothing of whole ones, of few, or where all are the same.
+
+    Args:
+        x: One row a sample.
+    """
+    if not x.is_floating_point() or x.layout != torch.strided or x.ndim < 2:
+        return []
+    x = _head(x.detach()).double()
+    spread = float(x.std()) if x.numel() >= 2 * LEAST else 0.0
+    return [spread] if 0 < spread < math.inf else []
+
+
+def interleaved(x: Tensor) -> float:
+    """Whether channels of images stand beside one another along their rows.
+
+    Args:
+        x: `[n, channels, rows, columns]`.
+
+    Returns:
+        Mean squared difference of numbers as many places apart as there are channels, over that of
+        neighbours; 1 where numbers one place nearer or farther do not differ more, and of what are
+        no images in colour.
+    """
+    if x.ndim != 4 or not x.is_floating_point() or not 1 < x.shape[1] < LEAST:
+        return 1.0
+    x, c = _head(x.detach()).double(), x.shape[1]
+    if len(x) < LEAST or x.shape[3] < 4 * c:
+        return 1.0
+    steps = (1, c - 1, c, c + 1)
+    one, less, apart, more = (float((x[..., k:] - x[..., :-k]).square().mean()) for k in steps)
+    return apart / one if 0 < apart < min(one, less, more) else 1.0
 
 
 def largest_score(out: Tensor) -> float | None:

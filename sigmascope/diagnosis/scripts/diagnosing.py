@@ -319,7 +319,7 @@ def diagnose_script(
         findings = tuple(_judged(found, attempts, run))
         diffs = bench.checked(changes_of(run, findings))
         tell("done", 1, 1)
-    unread = (f"network and task: {first.unread}",) if first.unread else ()
+    unread = (f"network and task: {first.unread.rstrip('.')}",) if first.unread else ()
     if run.moved_by_hand and not run.steps:
         late = ("habits of the loop, for weights are moved by hand, and by no optimizer of torch",)
     elif run.steps < FEW:

@@ -52,6 +52,7 @@ class Origins(TorchDispatchMode):
         self._undo = ExitStack()
         self._first: tuple[str, Line | None] | None = None  # that made what is not a number
         self._infinite: tuple[str, Line | None] | None = None  # or an infinity
+        self._given: Line | None = None  # where one that was made by nothing here was met first
         self.began = False
 
     def begin(self) -> None:
@@ -74,7 +75,10 @@ class Origins(TorchDispatchMode):
         """
         if not self.began or all(map(_is_finite, values)):
             return None
-        return BrokenSeen(step, what, *(self._first or self._infinite or ("", None)))
+        made = self._first or self._infinite
+        if made is None and what == "loss" and self._given is not None:
+            return BrokenSeen(step, "data", "", self._given)
+        return BrokenSeen(step, what, *(made or ("", None)))
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -84,6 +88,8 @@ class Origins(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         given = [*tensors((args, kwargs or {}))]  # asked before, for it may be written to
         of_numbers, of_values = all(map(_is_finite, given)), not any(map(_is_nan, given))
+        if not of_values and self._infinite is None:
+            self._given = self._given or self._place()
         out = func(*args, **(kwargs or {}))
         made = [*tensors(out)]
         if of_values and any(map(_is_nan, made)):

@@ -49,9 +49,11 @@ from sigmascope.diagnosis.programs.optimizers import unusual_settings
 from sigmascope.diagnosis.scripts.comparisons import (
     LARGEST,
     Comparisons,
+    interleaved,
     is_copy,
     is_edges,
     rescaled_by,
+    spread_of,
     stored_in,
 )
 from sigmascope.diagnosis.scripts.functions import derivative_gap, forward_of
@@ -531,6 +533,10 @@ class Observer(Closing):
                 self.run.batches.append(key[1:])
             self._batches[key] += 1
             seen.alike = max(seen.alike, self._batches[key])
+        if first is not None and self.run.steps < KEPT:
+            with suppress(Exception):  # nothing that is watched may stop training
+                seen.spreads[0].extend(spread_of(first))
+                seen.interleaved = min(seen.interleaved, interleaved(first))
         seen.fed = seen.fed or any(t.grad_fn is not None for t in tensors(args))
         seen.alone += first is not None and first.ndim > 1 and len(first) == 1
         if not module.training and seen.first_evaluation is None:
@@ -549,10 +555,15 @@ class Observer(Closing):
         if self._heard:
             self._recorder.resume()
             self._heard = False
+        with suppress(Exception):  # nothing that is watched may stop training
+            if self.run.steps < KEPT:
+                self._comparisons.gave(module, args, out)
         if not torch.is_grad_enabled():
             if self._recorder.looking:
                 self._recorder.quiet(module, out)
             return
+        with suppress(Exception):  # nothing that is watched may stop training
+            self._comparisons.masked(tensors((args, named)))
         for each in self._live:
             each.forward_since = True
         seen = self._roots.get(module)
@@ -590,6 +601,9 @@ class Observer(Closing):
         with suppress(Exception):  # nothing that is watched may stop training
             if x is not None and x.ndim > 1:
                 seen.asked_longest = max(seen.asked_longest, x.shape[1])
+                same = [s[1:] for s in seen.shapes[0][:1]] == [x.shape[1:]]
+                if same and len(seen.spreads[1]) < KEPT:
+                    seen.spreads[1].extend(spread_of(x))
             if not module.training:
                 # the share of running statistics that is still what they were built with
                 norms = (m for m in module.modules() if isinstance(m, NORMS))
@@ -1276,6 +1290,8 @@ class Observer(Closing):
         where = self._place()
         seen = self.run.loaders.setdefault(id(loader), LoaderSeen(where, count, sampler))
         seen.begun += 1
+        if count is not None:
+            seen.samples, seen.batch = len(loader.dataset), loader.batch_size
         apart = getattr(loader, "sampler", None)
         if isinstance(apart, DistributedSampler) and apart.shuffle:
             seen.orders.add((apart.seed, apart.epoch))

@@ -68,9 +68,11 @@ SOURCES = frozenset({
     "exponential", "log_normal", "cauchy",
 })  # fmt: skip
 FIRST, FEW_OF_EACH = 64, 8  # numbers by which a batch is known again, of one dimension or more
+UNSEEN = -1e4  # a score that no softmax sees
 ENOUGH = 8  # numbers of a draw, that do not come again by chance
 # what leads out of the graph; `normal` draws of what it is given, and gives nothing back to it
 CUTS = frozenset(("detach", "data", "item", "numpy", "tolist", "normal"))
+MASKING = ("masked_fill", "multi_head_attention_forward", "scaled_dot_product_attention")
 MAXIMA = ("max", "amax", "gather")  # of values of actions, as of a step that lies ahead
 WALKS = 3  # graphs that are followed from one place
 NODES = 20_000  # of a graph, at which one stops
@@ -385,6 +387,7 @@ class Recorder(TorchFunctionMode):
             before, and how often there was one, by function, place and shape.
         scored: Whether the probability of anything was asked for, of a distribution that learns.
         drops: Whether a function drops numbers within a module, where that is in training mode.
+        hidden: Masks of attention, and where, while one looks: what is hidden, one row a sample.
         within: Whether a module with parameters is running, of which nothing else is heard.
         ahead: Modules, by identity, of whose output without gradients and of data a sum is made, as
             targets are that look ahead; or such sums, which are detached behind it.
@@ -402,6 +405,7 @@ class Recorder(TorchFunctionMode):
         self._scores = dict[int, tuple[Tensor, Tensor]]()
         self.looking, self.within, self.scored = True, False, False
         self.drops = False
+        self.hidden = list[tuple[Any, Tensor]]()
         self.bootstraps = dict[int, Any]()
         self.ahead, self.draws = set[int](), Counter[Any]()
         self._whole: list[tuple[Any, Any, Tensor]] = []  # numbers drawn in this pass: how, where
@@ -456,6 +460,8 @@ class Recorder(TorchFunctionMode):
             if self.looking:
                 if name == "log_softmax":
                     self.shares = self._place()
+                if name in MASKING and (mask := _hidden(name, args, kwargs or {})) is not None:
+                    self.hidden.append((self._place(), mask))
                 if name in CUTS and isinstance(args[0], Tensor) and args[0].grad_fn is not None:
                     self._cut(name, args[0], found)
                 elif self.cuts and isinstance(found, Tensor) and not self._passes_by(name, args):
@@ -1068,6 +1074,28 @@ def mark_of(x: Tensor) -> tuple[torch.Size, float]:
     first = first.reshape(-1).double().cpu()
     places = torch.arange(1.0, len(first) + 1, dtype=torch.float64, device="cpu")
     return x.shape, float(first @ places)
+
+
+def _hidden(name: str, args: Any, named: Mapping[str, Any]) -> Tensor | None:
+    """What a mask of attention hides of each sample, from all that asks; None where it is none.
+
+    Args:
+        name: Of what was called, in `MASKING`.
+        args: With what.
+        named: With what.
+    """
+    if name == "masked_fill":
+        _, mask, value = args
+        hidden = mask if not float(value) > UNSEEN else None
+    elif name == "scaled_dot_product_attention":
+        mask = named.get("attn_mask", args[3] if len(args) > 3 else None)
+        hidden = mask if mask is None else ~mask if mask.dtype == torch.bool else mask < UNSEEN
+    else:
+        mask = named.get("key_padding_mask")
+        hidden = mask if mask is None or mask.dtype == torch.bool else mask < UNSEEN
+    if hidden is None or hidden.ndim < 2 or hidden.dtype != torch.bool:
+        return None
+    return hidden if hidden.ndim == 2 else hidden.flatten(1, -2).all(1)
 
 
 def _taken(heard: _Heard) -> tuple[list[Tensor], list[Tensor]]:

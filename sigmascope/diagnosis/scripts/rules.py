@@ -14,7 +14,7 @@ from types import MappingProxyType
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Finding, Kind, Reading, Rule, rule
 from sigmascope.diagnosis.rules.outputs import DOUBLE_SOFTMAX, OUT_OF_REACH
-from sigmascope.diagnosis.rules.sequences import COPIED_TARGETS
+from sigmascope.diagnosis.rules.sequences import COPIED_TARGETS, EXPLODING_THROUGH_TIME
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
 from sigmascope.diagnosis.rules.training import (
     MAXIMISED_LOSS,
@@ -26,6 +26,7 @@ from sigmascope.diagnosis.scripts.functions import ALIKE
 from sigmascope.diagnosis.scripts.interventions import (
     AllParameters,
     ApartLayers,
+    Clipped,
     DerivedFunctions,
     FittedShapes,
     FullRate,
@@ -868,6 +869,84 @@ def unchanged_inputs(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+OTHER_SCALE = Kind(
+    "other-scale",
+    "a model is asked without gradients of inputs whose spread is ten times that of those that it "
+    "is trained on, or a tenth; a note from three times on",
+    "Arithmetic: spreads of what goes in",
+    even_if_it_learns=True,
+)
+INTERLEAVED_CHANNELS = Kind(
+    "interleaved-channels",
+    "in rows of images, numbers as many places apart as there are channels are nearer to one "
+    "another than neighbours are: channels stood last, and were laid out anew and not moved",
+    "Arithmetic: differences along the rows of images",
+    even_if_it_learns=True,
+)
+FAR_OFF, OFF = 10.0, 3.0  # times the spread of inputs
+NEARER = 0.8  # times the difference of neighbours
+
+
+@rule("script", OTHER_SCALE, INTERLEAVED_CHANNELS)
+def odd_inputs(run: ScriptRun) -> Iterator[Finding]:
+    """Inputs that are not in the form of those of training, or not in that of images."""
+    for m in run.modules:
+        if run.steps >= FEW and m.interleaved < NEARER:
+            channels = m.shapes[0][0][1] if m.shapes[0] else 0
+            yield INTERLEAVED_CHANNELS.finding(
+                _where(m.place),
+                "warning",
+                _share(1, 1),
+                f"{m.kind} is called with images of {channels} channels, along whose rows numbers "
+                f"{channels} places apart are nearer to one another than neighbours are: channels "
+                "stand beside one another, as where images whose channels are last were given "
+                "another shape.",
+                ("Move the dimension: `x.permute(0, 3, 1, 2)`, not `reshape` or `view`.",),
+            )
+        trained, asked = m.spreads
+        if run.steps < FEW or not trained or not asked:
+            continue
+        times = median(asked) / median(trained)
+        if not 1 / OFF < times < OFF:
+            yield OTHER_SCALE.finding(
+                _where(m.place),
+                "note" if 1 / FAR_OFF < times < FAR_OFF else "warning",
+                _share(1, 1),
+                f"{m.kind} is trained on inputs whose spread is {median(trained):.3g}, and asked "
+                f"without gradients of such whose spread is {median(asked):.3g}: what was done to "
+                "the one was not done to the other.",
+                ("Shift and scale both by the same numbers, those of the training data.",),
+            )
+
+
+INVERTED_MASK = Kind(
+    "inverted-mask",
+    "a mask of attention hides all that rows of ids hold, and shows what fills their ends",
+    "Arithmetic: places of ids and of the mask",
+    proven=True,
+    even_if_it_learns=True,
+    brings=TRAINING,
+)
+
+
+@rule("script", INVERTED_MASK)
+def inverted_mask(run: ScriptRun) -> Iterator[Finding]:
+    """Which truth value hides is another one in each library."""
+    for place, (turned, of) in run.masked.items():
+        if run.steps >= FEW and turned == of:
+            yield INVERTED_MASK.finding(
+                _where(place),
+                "warning",
+                _share(turned, of),
+                f"The mask of attention at {_where(place)} hides every place that holds something, "
+                "and shows those alone that fill the ends of rows: it is inverted.",
+                (
+                    "Turn it round: what is true in a `key_padding_mask` is hidden, in the "
+                    "`attn_mask` of `scaled_dot_product_attention` it is seen.",
+                ),
+            )
+
+
 GROWING_GRAPH = Kind(
     "growing-graph",
     "the graph behind the loss has more operations from step to step",
@@ -980,6 +1059,40 @@ def spent_loader(run: ScriptRun) -> Iterator[Finding]:
             f"{times} times behind that: there is no batch in it any more, and no step is made.",
             ("Go through the loader itself in each epoch, or begin it anew: `iter(loader)`.",),
         )
+
+
+EMPTY_LOADER = Kind(
+    "empty-loader",
+    "a loader is gone through, and has no batch: an error where no step is made",
+    "Arithmetic: what is left over of samples, in batches of more",
+    proven=True,
+    even_if_it_learns=True,
+)
+
+
+@rule("script", EMPTY_LOADER)
+def empty_loader(run: ScriptRun) -> Iterator[Finding]:
+    """Fewer samples than a batch takes, of which what is left over is dropped."""
+    for loader in run.loaders.values():
+        if loader.begun and loader.count == 0:
+            left = loader.samples and loader.batch
+            yield EMPTY_LOADER.finding(
+                _where(loader.place),
+                "warning" if run.backwards else "error",
+                _share(loader.begun, loader.begun),
+                f"The loader at {_where(loader.place)} has no batch: there are "
+                + (
+                    f"{loader.samples} samples, a batch takes {loader.batch}, and what is left "
+                    "over is dropped."
+                    if left
+                    else "no samples that it could give."
+                ),
+                (
+                    "Take smaller batches, or leave `drop_last` out."
+                    if left
+                    else "Look at what is handed to it: a filter, a split, a path.",
+                ),
+            )
 
 
 REPEATED_DRAWS = Kind(
@@ -1151,6 +1264,37 @@ def strong_clipping(run: ScriptRun) -> Iterator[Finding]:
         )
 
 
+IDLE_CLIPPING = Kind(
+    "idle-clipping",
+    "gradients are clipped where there are none yet, or nothing is given to be clipped",
+    SOURCE,
+    brings=(RATE_TOO_HIGH, EXPLODING_THROUGH_TIME),
+)
+
+
+@rule("script", IDLE_CLIPPING)
+def idle_clipping(run: ScriptRun) -> Iterator[Finding]:
+    """A limit that stands before the backward pass."""
+    arrives = any(o.looked > o.empty + o.emptied for o in run.optimizers)
+    for place in dict.fromkeys(place for place, *_ in run.clipped):
+        norms = [norm for at, _, norm in run.clipped if at == place]
+        none = sum(norm == 0 for norm in norms)
+        if arrives and len(norms) >= FEW and none >= 0.9 * len(norms):
+            loss = run.loss.place if run.loss else None
+            yield IDLE_CLIPPING.finding(
+                _where(place),
+                "warning",
+                _share(none, len(norms)),
+                f"Gradients are clipped at {_where(place)}, and there are none in {none} of "
+                f"{len(norms)} calls: they come with the backward pass ({_where(loss)}), and no "
+                "step is limited.",
+                (
+                    "Clip between the backward pass and the step; and give it the parameters "
+                    "(`model.parameters()`), not an iterator that is at its end.",
+                ),
+            )
+
+
 SORTED_CLASSES = Kind(
     "one-class-batches",
     "most batches hold one class alone, of the several that the output has",
@@ -1282,11 +1426,34 @@ NON_FINITE_LOSS = Kind(
 )
 
 
-@rule("script", NON_FINITE_GRADIENTS, NON_FINITE_LOSS)
+NON_FINITE_DATA = Kind(
+    "non-finite-data",
+    "the loss is not a number, for the data hold infinities or nan before anything is computed "
+    "of them",
+    SOURCE,
+    proven=True,
+)
+
+
+@rule("script", NON_FINITE_GRADIENTS, NON_FINITE_LOSS, NON_FINITE_DATA)
 def broken_numbers(run: ScriptRun) -> Iterator[Finding]:
     """Where numbers cease to be numbers."""
     broken = run.broken
     if broken is None:
+        return
+    if broken.what == "data":
+        yield NON_FINITE_DATA.finding(
+            _where(broken.place),
+            "error",
+            (Reading("(script)", q.BROKE_AT_STEP, Estimate.exactly(broken.step), "script", ""),),
+            f"The loss of step {broken.step} is not a number, and no operation made that of "
+            f"numbers: what is read at {_where(broken.place)} holds infinities or nan already.",
+            (
+                "Look at the data before they go in (`torch.isfinite(x).all()`): values that are "
+                "missing, a division by the spread of a column that is constant, memory that "
+                "nothing was written to (`torch.empty`).",
+            ),
+        )
         return
     where = _where(broken.place or (run.loss.place if run.loss else None))
     evidence = (
@@ -1670,6 +1837,66 @@ def unused_derivative(run: ScriptRun) -> Iterator[Finding]:
                 "and the loss that is passed back is not made of it: what is computed from it is "
                 "left aside.",
                 ("Let the loss be of what was made of it, or do not compute it.",),
+            )
+
+
+AGREEING_ADVERSARIES = Kind(
+    "agreeing-adversaries",
+    "what one model gives is moved by one optimizer towards what another one tells the judge to "
+    "say of it",
+    "Goodfellow et al. 2014, Sec. 3: the generator is to be taken for data",
+    even_if_it_learns=True,
+)
+TURNED_TRIPLETS = Kind(
+    "turned-triplets",
+    "what a loss of triplets is to bring near lies farther from the anchor at first, by 8 standard "
+    "errors, than what it is to keep far, and neither was chosen among others",
+    "Arithmetic: samples that belong together are alike",
+    even_if_it_learns=True,
+)
+ANSWER_AMONG_INPUTS = Kind(
+    "answer-among-inputs",
+    "a column of the inputs is the target, shifted and scaled, in every batch",
+    "Kaufman et al. 2012, Sec. 3: a feature that is not there when the target is asked for",
+    even_if_it_learns=True,
+)
+
+
+@rule("script", AGREEING_ADVERSARIES, TURNED_TRIPLETS, ANSWER_AMONG_INPUTS)
+def mistaken_tasks(run: ScriptRun) -> Iterator[Finding]:
+    """Losses that fall, and ask for something else than is meant."""
+    for place, (same, of) in run.agreed.items():
+        if len(run.optimizers) > 1 and of >= LOOKS and same >= 0.9 * of:
+            yield AGREEING_ADVERSARIES.finding(
+                _where(place),
+                "warning",
+                _share(same, of),
+                f"The loss at {_where(place)} moves what a model gives towards the same answer "
+                "that the judge is told to give of it: the two agree, and nothing is learned of "
+                "the data.",
+                ("Give the model that is judged the target of what is real.",),
+            )
+    for place, errors in run.told_apart.items():
+        if run.steps >= FEW and errors > SURELY:
+            yield TURNED_TRIPLETS.finding(
+                _where(place),
+                "warning",
+                _share(1, 1),
+                f"The loss of triplets at {_where(place)} is to bring near what lies farther from "
+                f"its anchors at first than what it is to keep far, by {errors:.0f} standard "
+                "errors: the two are exchanged.",
+                ("Call it with the anchor, then what belongs to it, then what does not.",),
+            )
+    for place, (column, of) in run.answers.items():
+        if run.steps >= FEW and column >= 0:
+            yield ANSWER_AMONG_INPUTS.finding(
+                _where(place),
+                "warning",
+                _share(1, 1),
+                f"Column {column} of the {of} that go in is the target of the loss at "
+                f"{_where(place)}, shifted and scaled, to the last digits: to copy it is all that "
+                "is learned.",
+                ("Leave the target out of the inputs, if it is not there where it is asked for.",),
             )
 
 
@@ -2064,6 +2291,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     misread_losses,
     scrambled_classes,
     misled_scores,
+    mistaken_tasks,
     copied_targets,
     skipped_batches,
     odd_models,
@@ -2082,8 +2310,11 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     slow_average,
     longer_than_trained,
     unchanged_inputs,
+    odd_inputs,
+    inverted_mask,
     repeated_batch,
     spent_loader,
+    empty_loader,
     repeated_draws,
     repeated_order,
     several_processes,
@@ -2100,6 +2331,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     batch_of_one,
     discriminator_won,
     strong_clipping,
+    idle_clipping,
     sorted_classes,
     recreated_optimizer,
     growing_graph,
@@ -2129,6 +2361,7 @@ CURES: Mapping[Kind, Callable[[], Intervention]] = MappingProxyType(
         DWINDLING_RATE: HoldRate,
         REPEATED_BATCH: Shuffled,
         STRONG_CLIPPING: NoClipping,
+        IDLE_CLIPPING: Clipped,
         OVERWRITTEN_WEIGHTS: KeptWeights,
         SORTED_CLASSES: Shuffled,
         HAND_WRITTEN_BACKWARD: DerivedFunctions,

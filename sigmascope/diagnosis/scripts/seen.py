@@ -158,6 +158,10 @@ class Called:
         asked_longest: The same, where it is called without gradients.
         unchanged: Share of the columns of what goes in that come out as they were.
         repeated_layers: Names of layers with parameters that stand in a list more than once.
+        interleaved: Squared difference of numbers of images that lie as many places apart as there
+            are channels, over that of neighbours, where those nearer and farther apart differ more.
+        spreads: Of the numbers in what it is called with first, and in what it is first called
+            with without gradients, one each, of samples of the same shape.
         twin: Whether another one has the same weights when the later of the two is called first.
         lagging: Share of running statistics that was what they were built with still, when it was
             asked in evaluation mode last.
@@ -190,6 +194,8 @@ class Called:
     asked_longest: int = 0
     unchanged: float = 0.0
     repeated_layers: tuple[str, ...] = ()
+    interleaved: float = 1.0
+    spreads: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     twin: bool = False
     lagging: float = 0.0
 
@@ -220,6 +226,8 @@ class LoaderSeen:
         count: Batches it has; None where it does not say.
         sampler: Its class.
         begun: How often it was begun.
+        samples: In its data set; None where that does not say.
+        batch: Of how many of these a batch is; None where it draws batches otherwise.
         orders: What the order of a `DistributedSampler` that shuffles was drawn by, each time.
     """
 
@@ -227,6 +235,8 @@ class LoaderSeen:
     count: int | None
     sampler: str
     begun: int = 0
+    samples: int | None = None
+    batch: int | None = None
     orders: set[tuple[int, int]] = field(default_factory=set)
 
 
@@ -301,9 +311,10 @@ class BrokenSeen:
 
     Attributes:
         step: How many were made before.
-        what: `loss`, or `gradients` of one that is a number.
+        what: `loss`, `gradients` of one that is a number, the `step` behind them, or `data` where
+            they never were.
         how: The operation that made it, or whose derivative it is; empty where it is not known.
-        place: The line on which that was computed.
+        place: The line on which that was computed; of data, on which they were met first.
     """
 
     step: int
@@ -398,6 +409,14 @@ class ScriptRun:
         rewritten: How far data were changed over their size by being read.
         lost_calls: Calls of models with gradients that led to no loss, and all there were, behind
             the first backward pass.
+        masked: How often a mask of attention hid all of what rows of ids hold and nothing of what
+            fills their ends, and how often rows were filled, by place.
+        agreed: How often an optimizer moved what its model gives towards what another one tells
+            the judge of both to say of that, by the place of the loss, and how often there was one.
+        told_apart: By how many standard errors what is to be far from an anchor lay nearer at first
+            than what is to be near, by the place of the loss.
+        answers: A column of the inputs that tells all targets, and of how many, by the place of
+            the loss; -1 where there was none.
         scrambled: Shapes of scores that were laid out as rows of classes though classes are not
             their last dimension, by the place of their loss.
         spreads: Operations between output and loss that spread an output over targets of another
@@ -479,6 +498,10 @@ class ScriptRun:
     rewritten: float = 0.0
     lost_calls: tuple[int, int] = (0, 0)
     scrambled: dict[Line | None, tuple[int, ...]] = field(default_factory=dict)
+    masked: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
+    agreed: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
+    told_apart: dict[Line | None, float] = field(default_factory=dict)
+    answers: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
     spreads: Counter[Any] = field(default_factory=Counter)
     step: Step | None = field(default=None, compare=False)
     unheard: str = ""

@@ -277,7 +277,56 @@ def asked(x):
         return teacher(x)
 """
 UNMASKED = VIEWS.replace(".masked_fill(torch.eye(len(z), dtype=torch.bool), -torch.inf)", "")
+IMAGES = """\
+pixels = torch.randn(16, 12, 12, 3).cumsum(1).cumsum(2) + torch.tensor([0., 9., 0.])
+conv = nn.Conv2d(3, 2, 12)
+opt.add_param_group({"params": conv.parameters()})
+"""
+SEEN = "nn.functional.cross_entropy(model(x) + conv(pixels.{}).flatten(1), y)"
+READS = """\
+class Reads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.attend = nn.Embedding(9, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+    def forward(self, ids):
+        e = self.embed(ids)
+        return {}.mean(1)[:, :2]
+reads = Reads()
+opt.add_param_group({{"params": reads.parameters()}})
+ids = torch.randint(1, 9, (16, 6))
+ids[torch.arange(6) >= torch.arange(16)[:, None] % 4 + 2] = 0
+"""
+READ = LOSS.replace("model(x)", "model(x) + reads(ids)")
+ATTENDED = "self.attend(e, e, e, key_padding_mask=ids {} 0)[0]"
+HIDES = "((e @ e.mT).masked_fill((ids {} 0)[:, None], -1e9).softmax(-1) @ e)"
+DOT = "nn.functional.scaled_dot_product_attention(e, e, e, attn_mask=(ids {} 0)[:, None])"
+JUDGED = """\
+made = nn.Linear(4, 8)
+other = torch.optim.Adam(made.parameters())
+says = lambda x, y: nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], y)
+one, nil = torch.ones(16), torch.zeros(16)
+"""
+JUDGES = "says(x, one) + says((fake := made(torch.randn(16, 4))).detach(), nil)"
+SAYS = f"""\
+{STEP}\
+        other.zero_grad()
+        says(fake, {{}}).backward()
+        other.step()
+"""
+TRIPLETS = "nn.functional.triplet_margin_loss(model(x), model(x + {}), model(x + {}))"
 FAULTY = {  # what is written otherwise, by the finding that tells it
+    "empty-loader": (("batch_size=16", "batch_size=512, drop_last=True"),),
+    "idle-clipping": (
+        (BACK, f"        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n{BACK}"),
+    ),
+    "other-scale": ((LOADER, f"    with torch.no_grad(): model(20 * X)\n{LOADER}"),),
+    "interleaved-channels": ((SETUP, IMAGES), (LOSS, SEEN.format("reshape(16, 3, 12, 12)"))),
+    "inverted-mask": ((SETUP, READS.format(ATTENDED.format("!="))), (LOSS, READ)),
+    "agreeing-adversaries": (
+        (SETUP, JUDGED), (LOSS, JUDGES), (STEP, SAYS.format("nil")), ("lr=0.5)", "lr=0.01)"),
+    ),
+    "turned-triplets": ((LOSS, TRIPLETS.format("4", "0.01")),),
+    "answer-among-inputs": ((LOSS, "nn.functional.mse_loss(model(x)[:, 0], 1 - 3 * x[:, 4])"),),
     "divided-twice": (
         (SETUP, "count = 0"), (ZERO, ""), (STEP, f"{NOW_AND_THEN}            opt.zero_grad()\n"),
         (LOSS, f"{LOSS} / 4 / 4"), ("range(4)", "range(8)"),
@@ -413,6 +462,10 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
 ROOT = "(model(x) - model(x).detach()).square().sum().sqrt()"
 BROKEN = {  # what is found in a run that is asked where its numbers cease to be numbers
     "non-finite-gradients": ((LOSS, f"{LOSS} + {ROOT}"),),
+    "non-finite-data": (
+        (SETUP, "import numpy; lost = numpy.full(2, numpy.nan, 'float32')"),
+        (LOSS, LOSS.replace("model(x)", "model(x) + torch.from_numpy(lost)")),
+    ),
     "non-finite-loss": ((LOSS, f"{LOSS} + (0 * x[0]).sum().log() * 0"),),
 }
 CLOSURE = """\
@@ -514,6 +567,28 @@ ADVANTAGE = """ahead = y + 0.9 * model(x.flip(0)).amax(1)
 TOWARDS = """ahead = y + 0.9 * other(x.flip(0)).amax(1)
         loss = nn.functional.smooth_l1_loss(model(x)[:, 0], ahead)"""
 HEALTHY = {
+    "inputs twice as large": ((LOADER, f"    with torch.no_grad(): model(2 * X)\n{LOADER}"),),
+    "images whose channels were moved": ((SETUP, IMAGES), (LOSS, SEEN.format("movedim(3, 1)"))),
+    **{
+        f"mask of attention, {name}": ((SETUP, READS.format(text.format(sign))), (LOSS, READ))
+        for name, text, sign in (
+            ("given", ATTENDED, "=="), ("written out", HIDES, "=="), ("seen", DOT, "!="),
+        )
+    },
+    "adversaries that differ": (
+        (SETUP, JUDGED), (LOSS, JUDGES), (STEP, SAYS.format("one")), ("lr=0.5)", "lr=0.01)"),
+    ),
+    "adversaries, one of which makes the loss larger": (
+        (SETUP, JUDGED), (LOSS, JUDGES), (STEP, SAYS.format("nil")), ("lr=0.5)", "lr=0.01)"),
+        ("says(fake, nil).back", "(-says(fake, nil)).back"),
+    ),
+    "triplets": ((LOSS, TRIPLETS.format("0.01", "4")),),
+    "triplets that were chosen": (
+        (LOSS, TRIPLETS.format("4", "0.01").replace("0.01)", "0.01)[torch.arange(16)]")),
+    ),
+    "an answer with noise": (
+        (LOSS, "nn.functional.mse_loss(model(x)[:, 0], x[:, 4] + 0.01 * torch.randn(16))"),
+    ),
     "layers that nothing is led through stand before the others": ((SETUP, SPARE),),
     "advantages are detached": (("loss = " + LOSS, ADVANTAGE),),
     **{

@@ -17,18 +17,22 @@ from tests.diagnosis.scripts.loops import (
     BACK,
     BROKEN,
     DECODED,
+    DOT,
     DROPPED,
     FAULTY,
     FLOW,
     FROZEN,
     HEAD,
     HEALTHY,
+    HIDES,
     LAST,
     LATER,
     LOSS,
     MADE,
     PARTS,
     RARE,
+    READ,
+    READS,
     SETUP,
     SLOPE,
     STEP,
@@ -95,6 +99,21 @@ def test_where_numbers_cease_to_be_numbers_is_told_with_its_line(name):
 
 
 LOADER = "    for x, y in loader:\n"
+
+
+@pytest.mark.parametrize(("text", "sign"), [(HIDES, "!="), (DOT, "==")])
+def test_a_mask_is_told_to_be_inverted_in_whichever_way_it_is_given(text, sign):
+    found = found_in(run(code((SETUP, READS.format(text.format(sign))), (LOSS, READ))))
+    assert [f.name for f in found] == ["inverted-mask"]
+
+
+@pytest.mark.parametrize(("times", "severity"), [(20, "warning"), (0.04, "warning"), (5, "note")])
+def test_inputs_of_another_scale_are_the_worse_the_farther_they_are_off(times, severity):
+    asked = f"    with torch.no_grad(): model({times} * X)\n"
+    (found,) = found_in(run(code((LOADER, asked + LOADER))))
+    assert (found.name, found.severity) == ("other-scale", severity)
+
+
 LATE = {  # what a second phase does, by the finding that tells it
     "other-parameters": ((LOADER, HEAD + LOADER),),
     "left-out-parameters": (
