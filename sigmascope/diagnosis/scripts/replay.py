@@ -882,7 +882,10 @@ class _Slicing:
         return slot
 
     def _gather(self) -> None:
-        """Several tensors that the loss reads, made of one of the batch, as masks of labels."""
+        """Several tensors that the loss reads, made of one of the batch, as masks of labels.
+
+        Or that one itself and what is made of it, as the weight of each label.
+        """
         order = sorted(self.needed)
         inner = self._inner(order) | {k for k in order if self.heard[k].module is not None}
         fed = {self._slot(t, k) for k in inner for t in self.heard[k].given}
@@ -890,7 +893,8 @@ class _Slicing:
         made = {s: key for s, key in own.items() if key[1] >= 0}
         roots = {s: self._roots(k) for s, (_, k) in made.items() if not self._is_read(k)}
         alone = {s: next(iter(found)) for s, found in roots.items() if len(found) == 1}
-        for root in {r for r in alone.values() if r and [*alone.values()].count(r) > 1}:
+        several = [*alone.values(), *(t for t, k in own.values() if self._is_read(k))]
+        for root in {r for r in alone.values() if r and several.count(r) > 1}:
             for slot in (s for s, r in alone.items() if r == root):
                 self.values[slot] = self.batch.pop(slot)
                 self._need(made[slot][1])

@@ -85,10 +85,11 @@ def labels_of(output: Tensor, targets: Tensor) -> Labels | None:
     values = targets.detach().double()
     distinct = len(values.reshape(len(values), -1).unique(dim=0))
     binary = bool(((values == 0) | (values == 1)).all())
-    same = targets.shape == output.shape
+    # what a loss squeezes before it compares is the same number for the same sample
+    same = [n for n in targets.shape if n > 1] == [n for n in output.shape if n > 1]
     # masks of pictures: their last dimension counts columns, not classes
     wide = targets.ndim > 1 and targets.shape[-1] > 1 and not (targets.ndim > 3)
-    wanted = values.bool() if binary and same else None
+    wanted = values.bool().reshape(output.shape) if binary and same else None
     if binary and wide:
         one = bool((values.sum(-1) == 1).all())
         return Labels("one of many" if one else "several of many", distinct, wanted=wanted)

@@ -43,6 +43,19 @@ def test_masks_that_are_made_of_labels_are_part_of_the_loss(long):
     assert seen.step.batches[0][slot].shape == (16,)
 
 
+WEIGHED = """\
+out, t = model(x)[:, 0], y.float()
+        weight = {}
+        each = nn.functional.binary_cross_entropy_with_logits(out, t, reduction="none")
+        loss = (weight * each).mean()"""
+
+
+@pytest.mark.parametrize("weight", ["1 + t", "0.8 * t + 0.2 * (1 - t)", "(2 * t).exp()"])
+def test_weights_that_are_made_of_targets_are_part_of_the_loss(weight):
+    targets = program_of_run(run(code(("loss = " + LOSS, WEIGHED.format(weight))), recorded=True))
+    assert sorted(targets.data[1].unique().tolist()) == [0, 1]
+
+
 @pytest.mark.parametrize("start", ["torch.randint(0, 8, (16, 1))", "(8 * x[:, :1]).long()"])
 def test_inputs_and_targets_that_are_cut_of_one_tensor_are_a_batch(start):
     """Though what they are made of is one tensor, and might be the batch itself."""

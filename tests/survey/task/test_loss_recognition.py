@@ -45,6 +45,16 @@ NAMES = {"pixels": "classes", "tokens": "classes", "from one": "ids as values",
          "counts": "values", "even numbers": "values"}  # fmt: skip
 
 
+def test_labels_that_a_loss_compares_with_one_output_each_are_wanted_in_its_form():
+    """It squeezes the output, or the targets."""
+    yes = ids(2, SAMPLES).float()
+    for output, targets in ((yes[:, None], yes), (yes, yes[:, None]), (yes, yes)):
+        found = labels_of(output, targets)
+        assert (found.kind, found.wanted.shape) == ("yes or no", output.shape)
+        assert torch.equal(found.wanted.float(), output)
+    assert labels_of(torch.zeros(SAMPLES, 2), yes).wanted is None
+
+
 @pytest.mark.parametrize("case", KINDS)
 def test_kinds(case):
     output, targets = KINDS[case]
