@@ -897,6 +897,15 @@ DEPENDENCE_ON_LATER_INPUTS: Final = Quantity(
     healthy="0",
     source="Vaswani et al. 2017, Sec. 3.2.3",
 )
+DEPENDENCE_ON_ORDER: Final = Quantity(
+    "dependence on order",
+    ("setup",),
+    "how far outputs change when places between the first and the last are exchanged among them, "
+    "over the differences between samples; read where ids are read by attention",
+    scale="log",
+    healthy="above 0, where the order of the ids matters",
+    source="Vaswani et al. 2017, Sec. 3.5",
+)
 ATTENTION_GAP: Final = Quantity(
     "attention gap",
     ("setup",),

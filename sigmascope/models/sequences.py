@@ -1,7 +1,7 @@
 """What a sequence model compares with what, and what its outputs depend on."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from sigmascope.core.records import Estimate
 from sigmascope.models.layers import rounding
-from sigmascope.models.samples import Batch, Loss, mapped
+from sigmascope.models.samples import Batch, Loss, mapped, tensors
 from sigmascope.models.state import duplicate
 from sigmascope.models.tape import Scene
 
@@ -23,6 +23,7 @@ __all__ = [
     "copied",
     "counted",
     "ends",
+    "inner_order",
     "later_inputs",
     "offset",
     "ordered",
@@ -65,6 +66,7 @@ def later_inputs(scene: Scene, output: Tensor, *, name: str = "") -> float | Non
             return t
         return torch.cat([t[:, :half], t[:, half:].roll(1, 0)], 1)
 
+    changed: Any
     if isinstance(batch, Tensor):
         changed = deal(batch)
     elif isinstance(batch, Mapping):
@@ -73,13 +75,60 @@ def later_inputs(scene: Scene, output: Tensor, *, name: str = "") -> float | Non
         parts: list[Any] = [*batch]
         parts[int(name)] = deal(parts[int(name)])
         changed = tuple(parts)
+    return _change(scene, changed, output, lambda t: t[:, :half])
+
+
+def inner_order(scene: Scene, output: Tensor) -> float | None:
+    """How far outputs change when places but the first and the last change theirs among them.
+
+    What reads by attention alone, and is told no positions, is given a set. Outputs at places are
+    compared at both ends, whose inputs stay.
+
+    Args:
+        scene: Samples along the first dimension, ids of places along the second.
+        output: What it wrote.
+
+    Returns:
+        As of `later_inputs`; None where there are no ids, or fewer than four places.
+
+    Cost: one forward pass.
+    """
+    rows = (t for t in tensors(scene.batch) if t.ndim == 2 and not t.is_floating_point())
+    length = next((t.shape[1] for t in rows if len(t) == scene.count), 0)
+    if scene.batch_dim != 0 or scene.count < 2 or length < SHORT or output.ndim < 1:
+        return None
+    inner = 1 + torch.randperm(length - 2, generator=torch.Generator().manual_seed(0))
+    if bool((inner == torch.arange(1, length - 1)).all()):
+        inner = inner.flip(0)
+    order = torch.cat([inner.new_zeros(1), inner, inner.new_full((1,), length - 1)])
+
+    def deal(t: Tensor) -> Tensor:
+        with_places = t.ndim > 1 and len(t) == scene.count and t.shape[1] == length
+        return t[:, order.to(t.device)] if with_places else t
+
+    ends = output.ndim > 2 and output.shape[1] == length
+    looked: Callable[[Tensor], Tensor] = lambda t: t[:, [0, -1]] if ends else t
+    return _change(scene, mapped(scene.batch, deal), output, looked)
+
+
+def _change(
+    scene: Scene, changed: Any, output: Tensor, looked: Callable[[Tensor], Tensor]
+) -> float | None:
+    """Root mean square of what another batch changes, over that of what tells samples apart.
+
+    Args:
+        scene: The model.
+        changed: The batch that it is given.
+        output: What it wrote before.
+        looked: The part of outputs that is compared.
+    """
     with Scene(
         scene.model, changed, batch_dim=0, listened=scene.listened, frozen=scene.frozen
     ).on_tape(grad=False, listen=False) as run:
         after = run.output.detach()
     if after.shape != output.shape:
         return None
-    a, b = output[:, :half].double(), after[:, :half].double()
+    a, b = looked(output).double(), looked(after).double()
     spread = float((a - a.mean(0)).square().mean().sqrt())
     moved = (a - b).abs()
     if not bool(moved.isfinite().all()) or not spread > 0:

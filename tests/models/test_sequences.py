@@ -16,6 +16,7 @@ from sigmascope.models.sequences import (
     copied,
     counted,
     ends,
+    inner_order,
     later_inputs,
     offset,
     ordered,
@@ -262,6 +263,32 @@ def test_outputs_that_are_all_the_same_or_no_numbers_tell_nothing(factor):
         Net(lambda m, x: factor * m.a(x), a=nn.Embedding(WORDS, 3)), torch.randint(WORDS, (5, 8))
     )
     assert later_inputs(subject.scene, subject.output) is None
+
+
+@pytest.mark.parametrize(("places", "told"), [(3, False), (4, True), (8, True)])
+@pytest.mark.parametrize("batch", [lambda x: x, lambda x: {"a": x}, lambda x: (x,)])
+def test_an_order_is_asked_for_among_the_places_within(places, told, batch):
+    class Sums(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Embedding(WORDS, 3)
+
+        def forward(self, a):
+            return self.a(a)[:, [0, -1]].sum(1) + self.a(a).mean(1)
+
+    torch.manual_seed(0)
+    subject = Subject(Sums(), batch(torch.randint(WORDS, (5, places))))
+    assert inner_order(subject.scene, subject.output) == (0.0 if told else None)
+
+
+def test_a_layer_that_goes_through_the_places_sees_their_order():
+    torch.manual_seed(0)
+    model = Net(lambda m, x: m.b(m.a(x))[1][0], a=nn.Embedding(WORDS, 3), b=nn.GRU(3, 4))
+    model.b.batch_first = True
+    subject = Subject(model, torch.randint(WORDS, (5, 8)))
+    found = inner_order(subject.scene, subject.output)
+    assert found is not None
+    assert found > 1e-3
 
 
 # ------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ RULES: tuple[Rule[Profile], ...] = (
     dependences.unnormalised_attention,
     dependences.unread_inputs,
     sequences.later_inputs_seen,
+    sequences.unseen_order,
     sequences.copied_targets,
     sequences.skipped_inputs,
     sequences.counted_padding,

@@ -228,6 +228,33 @@ def skipped_inputs(profile: Profile) -> Iterator[Finding]:
             )
 
 
+UNSEEN_ORDER = Kind(
+    "unseen-order",
+    "ids are read by attention, and outputs stay as they are, to rounding, when places between the "
+    "first and the last are exchanged among them: no positions are told; right for sets",
+    "Vaswani et al. 2017, Sec. 3.5",
+    brings=TRAINING,
+)
+
+
+@rule("setup", UNSEEN_ORDER)
+def unseen_order(profile: Profile) -> Iterator[Finding]:
+    """Attention that is told no positions."""
+    for r in profile.series(q.DEPENDENCE_ON_ORDER):
+        if r.estimate.value == 0.0:
+            yield UNSEEN_ORDER.finding(
+                r.site,
+                "warning",
+                (r,),
+                "Outputs stay as they are when places between the first and the last are exchanged "
+                "among them: attention is told no positions, and what it reads is a set to it.",
+                (
+                    "Add positions to what is read (`x + positions[: x.shape[1]]`), unless the "
+                    "order of the ids says nothing.",
+                ),
+            )
+
+
 LATER_INPUTS_SEEN = Kind(
     "later-inputs-seen",
     "nearly all targets are the next input, and outputs at earlier places change when inputs at "

@@ -22,6 +22,7 @@ from sigmascope.models.sequences import (
     copied,
     counted,
     ends,
+    inner_order,
     later_inputs,
     offset,
     ordered,
@@ -312,13 +313,20 @@ def _branches(subject: Subject) -> Iterator[Item]:
 
 
 def _attentions(subject: Subject) -> Iterator[Item]:
-    """How far the weights of an attention are from adding up to one, where they need not."""
+    """How far weights of an attention are from adding up to one, and whether it sees an order."""
     worst = max(subject.attentions, key=lambda each: each.gap, default=None)
     if worst is not None:
         gap = Estimate.rounded(worst.gap, ulps=2**20) if worst.gap else Estimate.exactly(0.0)
         over = f", softmax over {worst.over}, values summed over {worst.summed}"
         form = f"{worst.place}{over if worst.gap else ''}"
         yield Reading("(attention)", q.ATTENTION_GAP, gap, NAME, form)
+    heads = (m for m in subject.model.modules() if isinstance(m, nn.MultiheadAttention))
+    if worst is None and next(heads, None) is None:
+        return
+    change = inner_order(subject.scene, subject.output)
+    if change is not None:
+        estimate = Estimate.rounded(change, ulps=2**20)
+        yield Reading("(attention)", q.DEPENDENCE_ON_ORDER, estimate, NAME)
 
 
 def _unread(subject: Subject) -> Iterator[Item]:

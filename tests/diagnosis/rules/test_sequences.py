@@ -17,6 +17,7 @@ from sigmascope.diagnosis.rules.sequences import (
     exploding_through_time,
     later_inputs_seen,
     skipped_inputs,
+    unseen_order,
     vanishing_through_time,
 )
 from tests.diagnosis.readings import ABOVE, BELOW, profile, reading, said
@@ -35,6 +36,35 @@ def test_later_inputs(change, found):
         reading("dependence on later inputs", change, **HERE),
     )
     assert said(later_inputs_seen, *both, count=3) == found
+
+
+@pytest.mark.parametrize(("change", "found"), [
+    (0.0, {"unseen-order": "warning"}), (1e-6, {}),
+])  # fmt: skip
+def test_an_order_that_nobody_sees(change, found):
+    assert said(unseen_order, reading("dependence on order", change), count=3) == found
+
+
+@pytest.mark.parametrize("kind", ["pooled", "of the first", "of places"])
+@pytest.mark.parametrize("told", [True, False])
+def test_attention_sees_no_order_where_it_is_told_no_positions(told, kind):
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(V, D)
+            self.places = nn.Parameter(torch.randn(T, D))
+            layer = nn.TransformerEncoderLayer(D, 2, D, batch_first=True, dropout=0.0)
+            self.encode = nn.TransformerEncoder(layer, 2)
+            self.write = nn.Linear(D, 3)
+
+        def forward(self, ids):
+            h = self.encode(self.embed(ids) + (self.places if told else 0))
+            out = h.mean(1) if kind == "pooled" else h[:, 0] if kind == "of the first" else h
+            return self.write(out)
+
+    torch.manual_seed(0)
+    found = judge(survey.profile(Attends(), torch.randint(V, (N, T)), views=("setup",)))
+    assert ("unseen-order" in [f.name for f in found]) is not told
 
 
 @pytest.mark.parametrize(("same", "after", "chance", "found"), [
