@@ -36,7 +36,7 @@ from torch.autograd import Function
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -1319,6 +1319,11 @@ class Observer(Closing):
         kind, where = type(args[0]).__name__, self._place()
         if where is not None:  # the first one is made by its own `__init__`
             self.run.scheduled[kind, where] += 1
+        if isinstance(args[0], ReduceLROnPlateau):
+            with suppress(TypeError, ValueError, IndexError):  # it is given what it is compared by
+                value = float(args[1] if len(args) > 1 else named["metrics"])
+                seen = self.run.plateaus.setdefault(where, (args[0].mode == "max", []))
+                seen[1].append(value)
         of = args[0].optimizer
         each = self._optimizers.get(of) or self._optimizers.get(getattr(of, "optimizer", of))
         if each is not None:  # what it says of its plan

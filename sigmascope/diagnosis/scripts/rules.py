@@ -1009,6 +1009,43 @@ def dwindling_rate(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+TURNED_PLATEAU = Kind(
+    "turned-plateau",
+    "a scheduler waits for a number to fall, or to rise, that does the other from its first value "
+    "on while the loss falls to a half, and lowers the rate for it",
+    SOURCE,
+    even_if_it_learns=True,
+    brings=(DWINDLING_RATE, RATE_TOO_LOW),
+)
+
+
+@rule("script", TURNED_PLATEAU)
+def turned_plateau(run: ScriptRun) -> Iterator[Finding]:
+    """An accuracy that is taken for a loss, or a loss for an accuracy."""
+    losses = run.loss.values if run.loss else []
+    tail = losses[-max(1, len(losses) // 5) :]
+    if run.steps < FEW or not tail or not median(tail) < MANY * losses[0]:
+        return
+    lowered = any(min(o.rates) < max(o.rates) for o in run.optimizers if o.rates)
+    for place, (more, values) in run.plateaus.items():
+        better = max if more else min
+        # of what is overfitted a loss rises, too, but not from its first value on
+        if lowered and len(values) >= THROUGH_TIME and better(values) == values[0] != values[-1]:
+            yield TURNED_PLATEAU.finding(
+                _where(place),
+                "warning",
+                _share(len(values), len(values)),
+                f"The scheduler at {_where(place)} waits for a number to "
+                f"{'rise' if more else 'fall'}, and that goes from {values[0]:.3g} to "
+                f"{values[-1]:.3g} in {len(values)} calls, while the loss falls: what becomes "
+                "better lowers the rate.",
+                (
+                    f"Give it `mode='{'min' if more else 'max'}'`, or a "
+                    f"{'score' if more else 'loss'}.",
+                ),
+            )
+
+
 REPEATED_BATCH = Kind(
     "repeated-batch",
     "a loader is begun anew for each step, and its first batch is all that is seen",
@@ -2327,6 +2364,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     rewritten_data,
     rounded_steps,
     dwindling_rate,
+    turned_plateau,
     long_warm_up,
     batch_of_one,
     discriminator_won,

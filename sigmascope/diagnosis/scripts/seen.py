@@ -367,6 +367,8 @@ class ScriptRun:
         made: How often optimizers were made, by place.
         loaders: By identity.
         scheduled: Schedulers that stepped, by class and place.
+        plateaus: What schedulers were given that lower a rate where it does not become better:
+            whether better is more, and the values, by place.
         clipped: Place, limit and norm before, of each clipping.
         loaded: State dicts.
         cuts: Where something is taken out of the graph.
@@ -472,6 +474,7 @@ class ScriptRun:
     made: Counter[Any] = field(default_factory=Counter)
     loaders: dict[int, LoaderSeen] = field(default_factory=dict)
     scheduled: Counter[Any] = field(default_factory=Counter)
+    plateaus: dict[Line | None, tuple[bool, list[float]]] = field(default_factory=dict)
     clipped: list[tuple[Line | None, float, float]] = field(default_factory=list)
     loaded: list[Loaded] = field(default_factory=list)
     cuts: list[CutSeen] = field(default_factory=list)

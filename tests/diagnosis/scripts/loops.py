@@ -277,6 +277,8 @@ def asked(x):
         return teacher(x)
 """
 UNMASKED = VIEWS.replace(".masked_fill(torch.eye(len(z), dtype=torch.bool), -torch.inf)", "")
+PLATEAU = "sched = torch.optim.lr_scheduler.ReduceLROnPlateau(opt, patience=5)"
+LONGER = (("range(4)", "range(10)"), ("batch_size=16", "batch_size=64"))
 IMAGES = """\
 pixels = torch.randn(16, 12, 12, 3).cumsum(1).cumsum(2) + torch.tensor([0., 9., 0.])
 conv = nn.Conv2d(3, 2, 12)
@@ -315,6 +317,10 @@ SAYS = f"""\
 """
 TRIPLETS = "nn.functional.triplet_margin_loss(model(x), model(x + {}), model(x + {}))"
 FAULTY = {  # what is written otherwise, by the finding that tells it
+    "turned-plateau": (
+        (SETUP, PLATEAU), *LONGER,
+        (STEP, f"{STEP}    sched.step((model(X).argmax(1) == Y).float().mean())\n"),
+    ),
     "empty-loader": (("batch_size=16", "batch_size=512, drop_last=True"),),
     "idle-clipping": (
         (BACK, f"        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n{BACK}"),
@@ -567,6 +573,17 @@ ADVANTAGE = """ahead = y + 0.9 * model(x.flip(0)).amax(1)
 TOWARDS = """ahead = y + 0.9 * other(x.flip(0)).amax(1)
         loss = nn.functional.smooth_l1_loss(model(x)[:, 0], ahead)"""
 HEALTHY = {
+    **{
+        f"rate that is lowered by a {name}": (
+            (SETUP, PLATEAU.replace("opt,", f"opt, mode='{mode}',")), *LONGER,
+            (STEP, f"{STEP}    sched.step({value})\n"),
+        )
+        for name, mode, value in (
+            ("score", "max", "(model(X).argmax(1) == Y).float().mean()"),
+            ("loss", "min", "nn.functional.cross_entropy(model(X), Y)"),
+            ("loss that rises at last", "min", "abs(epoch - 1) / 10"),
+        )
+    },
     "inputs twice as large": ((LOADER, f"    with torch.no_grad(): model(2 * X)\n{LOADER}"),),
     "images whose channels were moved": ((SETUP, IMAGES), (LOSS, SEEN.format("movedim(3, 1)"))),
     **{
