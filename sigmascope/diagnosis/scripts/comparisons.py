@@ -406,24 +406,28 @@ def spread_of(x: Tensor) -> list[float]:
 
 
 def interleaved(x: Tensor) -> float:
-    """Whether channels of images stand beside one another along their rows.
+    """Whether channels of images stand beside one another along their rows, and columns.
 
     Args:
         x: `[n, channels, rows, columns]`.
 
     Returns:
         Mean squared difference of numbers as many places apart as there are channels, over that of
-        neighbours; 1 where numbers one place nearer or farther do not differ more, and of what are
-        no images in colour.
+        neighbours, the larger of the two; 1 where numbers one place nearer or farther do not differ
+        more, as in stripes one way alone, and of what are no images in colour.
     """
     if x.ndim != 4 or not x.is_floating_point() or not 1 < x.shape[1] < LEAST:
         return 1.0
     x, c = _head(x.detach()).double(), x.shape[1]
-    if len(x) < LEAST or x.shape[3] < 4 * c:
+    if len(x) < LEAST or min(x.shape[2:]) < 4 * c:
         return 1.0
-    steps = (1, c - 1, c, c + 1)
-    one, less, apart, more = (float((x[..., k:] - x[..., :-k]).square().mean()) for k in steps)
-    return apart / one if 0 < apart < min(one, less, more) else 1.0
+    found = list[float]()
+    for along in (x, x.mT):  # columns, too: as many rows on is the next row of the image
+        one, less, apart, more = (
+            float((along[..., k:] - along[..., :-k]).square().mean()) for k in (1, c - 1, c, c + 1)
+        )
+        found.append(apart / one if 0 < apart < min(one, less, more) else 1.0)
+    return max(found)
 
 
 def largest_score(out: Tensor) -> float | None:

@@ -878,9 +878,9 @@ OTHER_SCALE = Kind(
 )
 INTERLEAVED_CHANNELS = Kind(
     "interleaved-channels",
-    "in rows of images, numbers as many places apart as there are channels are nearer to one "
-    "another than neighbours are: channels stood last, and were laid out anew and not moved",
-    "Arithmetic: differences along the rows of images",
+    "in rows and columns of images, numbers as many places apart as there are channels are nearer "
+    "to one another than neighbours are: channels stood last, and were laid out anew and not moved",
+    "Arithmetic: differences along the rows and columns of images",
     even_if_it_learns=True,
 )
 FAR_OFF, OFF = 10.0, 3.0  # times the spread of inputs
@@ -897,10 +897,10 @@ def odd_inputs(run: ScriptRun) -> Iterator[Finding]:
                 _where(m.place),
                 "warning",
                 _share(1, 1),
-                f"{m.kind} is called with images of {channels} channels, along whose rows numbers "
-                f"{channels} places apart are nearer to one another than neighbours are: channels "
-                "stand beside one another, as where images whose channels are last were given "
-                "another shape.",
+                f"{m.kind} is called with images of {channels} channels, along whose rows and "
+                f"columns numbers {channels} places apart are nearer to one another than "
+                "neighbours are: channels stand beside one another, as where images whose channels "
+                "are last were given another shape.",
                 ("Move the dimension: `x.permute(0, 3, 1, 2)`, not `reshape` or `view`.",),
             )
         trained, asked = m.spreads

@@ -585,6 +585,9 @@ HEALTHY = {
         )
     },
     "inputs twice as large": ((LOADER, f"    with torch.no_grad(): model(2 * X)\n{LOADER}"),),
+    "stripes of three pixels": (
+        (SETUP, f"{IMAGES}pixels[:, :, ::3] *= 0"), (LOSS, SEEN.format("movedim(3, 1)")),
+    ),
     "images whose channels were moved": ((SETUP, IMAGES), (LOSS, SEEN.format("movedim(3, 1)"))),
     **{
         f"mask of attention, {name}": ((SETUP, READS.format(text.format(sign))), (LOSS, READ))
