@@ -147,7 +147,7 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "hidden-state-detached": "cut-through-time cut-graph",
         "state-leaks-across-samples": "shuffled-sequences growing-graph mixed-samples",
         "warmup-never-ends": "long-warm-up rate-too-low",
-        "mask-inverted": "lost-inputs later-inputs-seen unread-inputs reversed-loss",
+        "mask-inverted": "inverted-mask lost-inputs later-inputs-seen unread-inputs reversed-loss",
         "kl-weight-too-large": "outweighed-error",
         "graph-cut-by-sample": "cut-graph",
         # of a fifth set, by somebody who knew no rule either: written down before they ran, but for

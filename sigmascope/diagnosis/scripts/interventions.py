@@ -174,8 +174,15 @@ class HoldRate(Intervention):
     name: str = "constant-rate"
     says: str = "the learning rate as it is at first, without its scheduler"
 
+    def __post_init__(self) -> None:
+        self._first: dict[int, float] = {}
+
     def holds_rate(self) -> bool:
         return True
+
+    def before_step(self, optimizer: Optimizer) -> None:
+        for group in optimizer.param_groups:  # which may be lowered by hand
+            group["lr"] = self._first.setdefault(id(group), group["lr"])
 
 
 @dataclass

@@ -979,7 +979,8 @@ def growing_graph(run: ScriptRun) -> Iterator[Finding]:
 
 DWINDLING_RATE = Kind(
     "dwindling-rate",
-    "a scheduler that steps with every step has brought the rate to a hundredth, early in the run",
+    "a scheduler that steps with every step, or what lowers the rate by hand there, has brought it "
+    "to a hundredth, early in the run",
     SOURCE,
 )
 
@@ -991,13 +992,14 @@ def dwindling_rate(run: ScriptRun) -> Iterator[Finding]:
         stepped = [
             (kind, place) for (kind, place), n in run.scheduled.items() if n >= MANY * o.steps
         ]
-        if o.steps < FEW or not stepped or not max(o.rates) > 0:
+        by_hand = sum(b < a for a, b in pairwise(o.rates)) >= MANY * o.steps
+        if o.steps < FEW or not (stepped or by_hand) or not max(o.rates) > 0:
             continue
         peak = max(o.rates)
         low = max(i for i, rate in enumerate(o.rates, 1) if rate > DWINDLED * peak)
         # a schedule that ends with the run is low for some of it, as a cosine for 6 %
         if len(o.rates) - low >= (QUARTER if run.stopped else MANY) * len(o.rates):
-            kind, place = stepped[0]
+            kind, place = stepped[0] if stepped else ("What lowers the rate", o.place)
             yield DWINDLING_RATE.finding(
                 _where(place),
                 "warning",

@@ -7,7 +7,8 @@ from torch.utils.data import DataLoader, RandomSampler
 
 from sigmascope.diagnosis.scripts import interventions as made
 from sigmascope.diagnosis.scripts.observer import Observer
-from tests.diagnosis.scripts.loops import FAULTY, HEALTHY, code
+from sigmascope.diagnosis.scripts.rules import found_in
+from tests.diagnosis.scripts.loops import FAULTY, HEALTHY, STEP, code
 from tests.diagnosis.scripts.test_rules import run
 
 WRITTEN = ((FAULTY, "hand-written-backward"), (HEALTHY, "backward of its own"))
@@ -102,6 +103,16 @@ def test_it_cures_what_it_is_meant_for(name, change, cured):
     text = code(*FAULTY[name])
     assert not cured(run(text))
     assert cured(run(text, intervention=change()))
+
+
+def test_a_rate_that_is_lowered_by_hand_is_held_too():
+    lowered = f"{STEP}        opt.param_groups[0]['lr'] *= 0.7\n"
+    text = code((STEP, lowered))
+    (found,) = found_in(run(text))
+    at = next(k for k, line in enumerate(text.splitlines(), 1) if "opt.step()" in line)
+    assert (found.name, found.site) == ("dwindling-rate", f"<loop>:{at}")
+    assert set(run(text, intervention=made.HoldRate()).main.rates) == {0.5}
+    assert found_in(run(text.replace("0.7", "0.97"))) == ()
 
 
 def test_a_function_with_a_backward_of_its_own_is_derived_by_autograd():
