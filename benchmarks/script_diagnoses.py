@@ -55,7 +55,8 @@ CAUSES: Mapping[str, frozenset[str]] = {
         "rate-high": "rate-too-high",
         "rate-low": "rate-too-low",
         "rebuilt-loss": "rebuilt-loss no-gradients-arrive cut-graph",
-        "reversed-loss": "reversed-loss reversed-policy maximised-loss unbounded-loss",
+        "reversed-loss": "reversed-loss reversed-policy maximised-loss unbounded-loss "
+        "agreeing-adversaries",
         "same-batch": "repeated-batch",
         "scheduler-too-fast": "dwindling-rate",
         "softmax-dimension": "mixed-samples unsuited-closing unnormalised-attention "
