@@ -172,7 +172,7 @@ class HoldRate(Intervention):
     """The rate stays what it is at first."""
 
     name: str = "constant-rate"
-    says: str = "the learning rate as it is at first, without its scheduler"
+    says: str = "the learning rate as it is at first, which nothing lowers"
 
     def __post_init__(self) -> None:
         self._first: dict[int, float] = {}

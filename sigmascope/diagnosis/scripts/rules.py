@@ -999,12 +999,13 @@ def dwindling_rate(run: ScriptRun) -> Iterator[Finding]:
         low = max(i for i, rate in enumerate(o.rates, 1) if rate > DWINDLED * peak)
         # a schedule that ends with the run is low for some of it, as a cosine for 6 %
         if len(o.rates) - low >= (QUARTER if run.stopped else MANY) * len(o.rates):
-            kind, place = stepped[0] if stepped else ("What lowers the rate", o.place)
+            kind, place = stepped[0] if stepped else ("", o.place)
+            done = f"{kind} steps" if kind else "The rate is lowered by hand"
             yield DWINDLING_RATE.finding(
                 _where(place),
                 "warning",
                 _share(len(o.rates) - low, len(o.rates)),
-                f"{kind} steps at each step of training ({_where(place)}): the rate has fallen "
+                f"{done} at each step of training ({_where(place)}): the rate has fallen "
                 f"from {peak:.2g} to {o.rates[-1]:.2g} by step {len(o.rates)}, and below a "
                 f"hundredth since step {low}.",
                 ("Step it once an epoch, or give it the number of steps that there are.",),
