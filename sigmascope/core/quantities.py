@@ -1130,6 +1130,12 @@ SHARE_OF_STEPS: Final = Quantity(
     "in how many of the steps of a script that were watched something was so",
     most=1,
 )
+DRAWN_SHARE: Final = Quantity(
+    "drawn share",
+    ("script",),
+    "share of the samples of a data set that a sampler can draw",
+    most=1,
+)
 LOSS_AVOIDED: Final = Quantity(
     "loss avoided",
     ("script",),

@@ -484,16 +484,54 @@ def stored_in(data: Any, depth: int = 3) -> list[Tensor]:
         data: A data set, or one around others.
         depth: How many of these are gone through.
     """
-    found = list[Tensor]()
-    for value in vars(data).values() if hasattr(data, "__dict__") else ():
-        if isinstance(value, Tensor):
-            found.append(value.detach())
-        elif type(value).__module__ == "numpy" and getattr(value, "ndim", 0):
-            with suppress(TypeError, ValueError):  # of objects, or turned round
-                found.append(torch.from_numpy(value))
-        elif depth and isinstance(value, torch.utils.data.Dataset):
+    found = _tensors_of(data)
+    for value in vars(data).values() if depth and hasattr(data, "__dict__") else ():
+        if isinstance(value, torch.utils.data.Dataset):
             found += stored_in(value, depth - 1)
     return [_head(t) for t in found if t.is_floating_point() and t.ndim and t.numel() > 1]
+
+
+def _tensors_of(data: Any) -> list[Tensor]:
+    """Tensors, arrays and lists of whole numbers among the attributes of a data set."""
+    found = list[Tensor]()
+    for value in vars(data).values() if hasattr(data, "__dict__") else ():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Tensor):
+                found.append(part.detach())
+            elif type(part).__module__ == "numpy" and getattr(part, "ndim", 0):
+                with suppress(TypeError, ValueError):  # of objects, or turned round
+                    found.append(torch.from_numpy(part))
+            elif isinstance(part, list) and part and all(type(one) is int for one in part):
+                found.append(torch.tensor(part))
+    return found
+
+
+def weights_by_class(weights: Tensor, data: Any) -> tuple[tuple[int, float], ...]:
+    """How many samples each class of a data set has, and what each of them weighs.
+
+    Args:
+        weights: One for each sample.
+        data: A data set, or a part of one, that holds one column of whole numbers.
+
+    Returns:
+        Nothing where it holds none or several, or where samples of one class weigh differently.
+    """
+    whole: Any = data
+    place = torch.arange(len(data))
+    while isinstance(whole, torch.utils.data.Subset):
+        whole, place = whole.dataset, torch.as_tensor(whole.indices)[place]
+    columns = [
+        t
+        for t in _tensors_of(whole)
+        if t.ndim == 1 and len(t) == len(whole) and not (t.is_floating_point() or t.is_complex())
+    ]
+    if len(columns) != 1 or len(weights) != len(data):
+        return ()
+    _, each, counts = columns[0][place].unique(return_inverse=True, return_counts=True)
+    sums = torch.zeros(len(counts), dtype=torch.float64).index_add(0, each, weights.double())
+    means = sums / counts
+    one = torch.allclose(means[each], weights.double(), rtol=1e-6, atol=0)
+    return tuple(zip(counts.tolist(), means.tolist(), strict=True)) if one else ()
 
 
 def _head(t: Tensor) -> Tensor:

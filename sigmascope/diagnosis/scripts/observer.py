@@ -41,6 +41,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from torch.utils.data import WeightedRandomSampler
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 from torch.utils.data.distributed import DistributedSampler
 
@@ -55,6 +56,7 @@ from sigmascope.diagnosis.scripts.comparisons import (
     rescaled_by,
     spread_of,
     stored_in,
+    weights_by_class,
 )
 from sigmascope.diagnosis.scripts.functions import derivative_gap, forward_of
 from sigmascope.diagnosis.scripts.interventions import Intervention, held_by
@@ -1295,6 +1297,10 @@ class Observer(Closing):
         apart = getattr(loader, "sampler", None)
         if isinstance(apart, DistributedSampler) and apart.shuffle:
             seen.orders.add((apart.seed, apart.epoch))
+        if isinstance(apart, WeightedRandomSampler) and seen.begun == 1:
+            seen.weights = len(apart.weights)
+            with suppress(Exception):  # as below
+                seen.by_class = weights_by_class(apart.weights, loader.dataset)
         with suppress(Exception):  # a data set is the user's own, and may be anything
             if self._data is None:
                 held = [(t, t.clone()) for t in stored_in(loader.dataset)]

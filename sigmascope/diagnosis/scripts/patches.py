@@ -730,22 +730,31 @@ def _sharper(run: ScriptRun, _: Finding) -> Change | None:
     return _written(place, change, every=True)
 
 
-def _balanced(run: ScriptRun, _: Finding) -> Change | None:
-    """One over the weight of each class, where weights are given at one place."""
-    place = next(iter(run.weighted))
+def _balanced(run: ScriptRun, finding: Finding) -> Change | None:
+    """One over the weights of classes, or of samples, where they are given at one place."""
+    places = [*run.weighted, *(each.place for each in run.loaders.values())]
+    place = next((p for p in places if p is not None and p.says == finding.site), None)
     read = _read(place)
     if place is None or read is None:
         return None
-    calls = [n for n in ast.walk(ast.parse("".join(read[1]))) if isinstance(n, ast.Call)]
-    given = [n for n in calls if _keyword(n, "weight") or _keyword(n, "pos_weight")]
+    sampled = place not in run.weighted
 
-    def change(node: ast.AST, text: Text) -> New:
+    def weights(node: ast.AST) -> ast.expr | None:
         if not isinstance(node, ast.Call):
             return None
-        value = _keyword(node, "weight") or _keyword(node, "pos_weight")
+        if not sampled:
+            return _keyword(node, "weight") or _keyword(node, "pos_weight")
+        if _name(node) != "WeightedRandomSampler":
+            return None
+        return node.args[0] if node.args else _keyword(node, "weights")
+
+    def change(node: ast.AST, text: Text) -> New:
+        value = weights(node)
         return None if value is None else (value, f"1 / {_whole(value, text)}")
 
-    return _written(Line(place.file, given[0].lineno), change) if len(given) == 1 else None
+    given = [n for n in ast.walk(ast.parse("".join(read[1]))) if weights(n) is not None]
+    at = [n.lineno for n in given if isinstance(n, ast.Call)]
+    return _written(Line(place.file, at[0]), change) if len(at) == 1 else None
 
 
 def _clamped(run: ScriptRun, _: Finding) -> Change | None:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Finding, Kind, Reading, Rule, rule
-from sigmascope.diagnosis.rules.outputs import DOUBLE_SOFTMAX, OUT_OF_REACH
+from sigmascope.diagnosis.rules.outputs import DOUBLE_SOFTMAX, OUT_OF_REACH, SINGLE_TARGET
 from sigmascope.diagnosis.rules.sequences import COPIED_TARGETS, EXPLODING_THROUGH_TIME
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
 from sigmascope.diagnosis.rules.training import (
@@ -1135,6 +1135,36 @@ def empty_loader(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+UNDRAWN_SAMPLES = Kind(
+    "undrawn-samples",
+    "a sampler that draws by weights has fewer of them than there are samples, and draws none of "
+    "the others; an error where these are nine in ten",
+    "Arithmetic: how many weights there are, and how many samples",
+    proven=True,
+    even_if_it_learns=True,
+    brings=(*TRAINING, SINGLE_TARGET),
+)
+
+
+@rule("script", UNDRAWN_SAMPLES)
+def undrawn_samples(run: ScriptRun) -> Iterator[Finding]:
+    """Weights of classes that were handed over as those of samples."""
+    for loader in run.loaders.values():
+        many, weights = loader.samples or 0, loader.weights
+        if weights is not None and run.steps >= FEW and weights < many:
+            yield UNDRAWN_SAMPLES.finding(
+                _where(loader.place),
+                "error" if 10 * weights <= many else "warning",
+                (Reading("(script)", q.DRAWN_SHARE, Estimate.exactly(weights / many), "script"),),
+                f"The sampler at {_where(loader.place)} has {weights} weights, and there are "
+                f"{many} samples: it draws the first {weights} alone.",
+                (
+                    "Give it a weight for each sample: `weights[targets]` of weights of classes, "
+                    "with the targets in the order of the data set.",
+                ),
+            )
+
+
 REPEATED_DRAWS = Kind(
     "repeated-draws",
     "random numbers that are drawn outside of modules are the same in each step, for their source "
@@ -1669,7 +1699,8 @@ NARROW_SCORES = Kind(
 )
 REVERSED_CLASS_WEIGHTS = Kind(
     "reversed-class-weights",
-    "the weights of the classes of a loss are the larger, the more samples a class has",
+    "the weights of classes in a loss, or of their samples in a sampler, are the larger, the more "
+    "samples a class has",
     "King & Zeng 2001, Sec. 4: the rare ones are to weigh more",
     even_if_it_learns=True,
 )
@@ -1720,8 +1751,15 @@ def misled_scores(run: ScriptRun) -> Iterator[Finding]:
                     "-torch.inf)`.",
                 ),
             )
-    for place, (weights, counts) in run.weighted.items():
-        seen = sorted((n, w) for n, w in zip(counts, weights, strict=True) if n)
+    weighted = [
+        (place, f"The loss at {_where(place)} weighs classes", zip(counts, weights, strict=True))
+        for place, (weights, counts) in run.weighted.items()
+    ] + [
+        (each.place, f"The sampler at {_where(each.place)} weighs samples", each.by_class)
+        for each in run.loaders.values()
+    ]
+    for place, says, pairs in weighted:
+        seen = sorted((n, w) for n, w in pairs if n)
         if run.steps < FEW or len(seen) < 2 or seen[-1][0] < 2 * BALANCE * seen[0][0]:
             continue
         rising = all(b[1] >= a[1] for a, b in pairwise(seen) if b[0] > BALANCE * a[0])
@@ -1729,11 +1767,10 @@ def misled_scores(run: ScriptRun) -> Iterator[Finding]:
             yield REVERSED_CLASS_WEIGHTS.finding(
                 _where(place),
                 "warning",
-                _share(seen[0][0], sum(counts)),
-                f"The loss at {_where(place)} weighs classes, and the most frequent one "
-                f"({seen[-1][0]} samples seen) weighs {seen[-1][1] / max(seen[0][1], 1e-12):.2g} "
-                f"times as much as the rarest ({seen[0][0]}): the rare one counts for less than "
-                "without weights.",
+                _share(seen[0][0], sum(n for n, _ in seen)),
+                f"{says}, and those of the most frequent class ({seen[-1][0]} samples) weigh "
+                f"{seen[-1][1] / max(seen[0][1], 1e-12):.2g} times as much as those of the rarest "
+                f"({seen[0][0]}): the rare one counts for less than without weights.",
                 ("Take one over the frequency of a class as its weight.",),
             )
     for place, (best, shift, told) in run.pairs.items():
@@ -2355,6 +2392,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     repeated_batch,
     spent_loader,
     empty_loader,
+    undrawn_samples,
     repeated_draws,
     repeated_order,
     several_processes,

@@ -229,6 +229,9 @@ class LoaderSeen:
         samples: In its data set; None where that does not say.
         batch: Of how many of these a batch is; None where it draws batches otherwise.
         orders: What the order of a `DistributedSampler` that shuffles was drawn by, each time.
+        weights: How many a sampler that draws samples by weights has; None of others.
+        by_class: Where the data set says the class of each sample, and these weights are one for
+            each class: how many samples it has, and its weight.
     """
 
     place: Line | None
@@ -238,6 +241,8 @@ class LoaderSeen:
     samples: int | None = None
     batch: int | None = None
     orders: set[tuple[int, int]] = field(default_factory=set)
+    weights: int | None = None
+    by_class: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,6 +238,11 @@ COSINES = """nn.functional.cross_entropy(
 HEADS = "head = nn.Parameter(torch.randn(2, 2)); opt.add_param_group({'params': [head]})"
 WEIGHED = LOSS.replace(", y)", ", y, weight=torch.tensor([{}]))")
 RARE = ("X[:, 0] + X[:, 1] > 0", "X[:, 0] > 1")
+DRAWN = (
+    "batch_size=16, shuffle=True",
+    "batch_size=16, sampler=torch.utils.data.WeightedRandomSampler({}, 256)",
+)
+COUNTS = "Y.bincount().double(){}"
 VIEWS = """\
 views = torch.cat([x + 0.1 * torch.randn(x.shape), x + 0.1 * torch.randn(x.shape)])
         z = nn.functional.normalize(model(views))
@@ -321,6 +326,7 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (SETUP, PLATEAU), *LONGER,
         (STEP, f"{STEP}    sched.step((model(X).argmax(1) == Y).float().mean())\n"),
     ),
+    "undrawn-samples": (RARE, (DRAWN[0], DRAWN[1].format("[0.2, 0.8]"))),
     "empty-loader": (("batch_size=16", "batch_size=512, drop_last=True"),),
     "idle-clipping": (
         (BACK, f"        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n{BACK}"),
@@ -651,6 +657,10 @@ HEALTHY = {
         (LOSS, "nn.functional.mse_loss(model(x), x.flip(1))"),
     ),
     "cosines by a temperature": ((SETUP, HEADS), (LOSS, COSINES.format("* 10"))),
+    "a sampler that balances": (RARE, (DRAWN[0], DRAWN[1].format(f"1 / {COUNTS.format('[Y]')}"))),
+    "weights that differ within a class": (
+        RARE, (DRAWN[0], DRAWN[1].format(f"{COUNTS.format('[Y]')} * (1 + X[:, 1].sigmoid())")),
+    ),
     "weights that balance": (RARE, (LOSS, WEIGHED.format("0.16, 0.84"))),
     "weights of classes that are as many": ((LOSS, WEIGHED.format("0.8, 0.2")),),
     "losses of all batches at once": (

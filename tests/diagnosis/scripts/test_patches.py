@@ -23,10 +23,13 @@ from sigmascope.diagnosis.scripts.running import Job, Script, run_here
 from tests.diagnosis.scripts.loops import (
     AGAIN,
     BACK,
+    COUNTS,
+    DRAWN,
     FAULTY,
     LAST,
     LOADER,
     LOSS,
+    RARE,
     SCALED,
     SETUP,
     STEP,
@@ -74,6 +77,7 @@ def lines_of(text, tmp_path, findings=None):
         *((name, FAULTY[name]) for name in CHANGED),
         ("nothing-loaded", ((LOADER, KEPT + LOADER),)),
         ("unshared-probabilities", ((LOSS, SHARES),)),
+        ("reversed-class-weights", (RARE, (DRAWN[0], DRAWN[1].format(COUNTS.format("[Y]"))))),
     ],
 )
 def test_the_changed_script_has_it_no_more(name, changes, tmp_path):

@@ -16,8 +16,10 @@ from sigmascope.diagnosis.scripts.seen import Called, Line, LossSeen, OptimizerS
 from tests.diagnosis.scripts.loops import (
     BACK,
     BROKEN,
+    COUNTS,
     DECODED,
     DOT,
+    DRAWN,
     DROPPED,
     FAULTY,
     FLOW,
@@ -193,10 +195,18 @@ MORE = (  # what another rule tells by the same name
     ("repeated-batch", (LOADER, FIRST.replace("x, y", "torch.manual_seed(0); x, y"))),
     ("repeated-draws", (LOADER, "    for k in range(16):\n" + DEALT)),
     ("rewritten-data", (LOADER, PARTS.format(".sub_(0.5).div_(2)"))),
+    ("rewritten-data", (LOADER, f"    data.tensors[0].sub_(0.5).div_(2)\n{LOADER}")),
     ("copied-targets", (SETUP, WORDS), ("loss = " + LOSS, DECODED.format("ids"))),
     # behind an encoder that is called place by place, too
     ("copied-targets", (SETUP, WORDS), ("loss = " + LOSS, ENCODED + DECODED.format("ids"))),
     ("reversed-class-weights", RARE, (LOSS, BINARY.format(0.3))),
+    ("reversed-class-weights", RARE, (DRAWN[0], DRAWN[1].format(COUNTS.format("[Y]")))),
+    (
+        "reversed-class-weights",
+        RARE,
+        (DRAWN[0], DRAWN[1].format(COUNTS.format("[Y]"))),
+        ("DataLoader(data", "DataLoader(torch.utils.data.Subset(data, [*range(256)])"),
+    ),
     ("evaluation-mode", (SETUP, DROPPED.format("model.eval()"))),
     # of the places of a sequence, which are put together
     (
