@@ -156,7 +156,9 @@ def test_moments_within(kind, seeds):
                 Operator.of(A), within=space, tolerance=tolerance, most=60, generator=g
             )
         )
-    assert len({drawn for _, _, drawn in told}) > 1
+    # of a trace that cancels nothing is ever a small share, and all samples are drawn
+    drawn = {count for _, _, count in told}
+    assert drawn == {60} if kind == "cancelling" else len(drawn) > 1
     sure([t for t, _, _ in told], A.trace().item(), scale=A.norm().item())
     sure([f for _, f, _ in told], A.norm().item(), scale=A.norm().item())
 
