@@ -18,6 +18,7 @@ from sigmascope.diagnosis.scripts.comparisons import (
     rescaled_by,
     stored_in,
     unchanged_columns,
+    weights_by_class,
 )
 from sigmascope.diagnosis.scripts.replay import Recorder
 from sigmascope.diagnosis.scripts.rules import found_in
@@ -186,7 +187,7 @@ def test_what_a_data_set_holds_lies_in_memory():
     large.rows = np.ones((1 << 10, 1 << 8), np.float32)
     assert [tuple(t.shape) for t in stored_in(large)] == [(1 << 8, 1 << 8)]
     assert stored_in([1, 2]) == []
-    assert stored_in(TensorDataset(torch.zeros(3))) == []  # a tuple of what nobody writes to
+    assert [len(t) for t in stored_in(TensorDataset(torch.zeros(3), torch.ones(3).long()))] == [3]
 
 
 def test_numbers_that_are_shifted_and_scaled_alone():
@@ -210,3 +211,15 @@ def test_edges_and_copies_are_known_by_their_shapes():
     assert is_copy(a, b)
     assert not is_copy(a, a)
     assert not is_copy(a, c)
+
+
+def test_classes_are_weighed_where_one_column_of_whole_numbers_says_them():
+    y = torch.tensor([0, 0, 0, 1])
+    x, twice = torch.randn(4, 2), torch.where(y == 1, 0.5, 2.0)
+    assert weights_by_class(twice, TensorDataset(x, y)) == ((3, 2.0), (1, 0.5))
+    part = Subset(Subset(TensorDataset(x, y), [3, 2, 1]), [0, 2])
+    assert weights_by_class(torch.tensor([0.5, 2.0]), part) == ((1, 2.0), (1, 0.5))
+    assert weights_by_class(twice, TensorDataset(x, y, torch.arange(4))) == ()
+    assert weights_by_class(torch.tensor([1.0, 2, 1, 1]), TensorDataset(x, y)) == ()
+    assert weights_by_class(twice[:2], TensorDataset(x, y)) == ()
+    assert weights_by_class(twice, TensorDataset(x)) == ()
