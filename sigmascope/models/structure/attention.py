@@ -75,28 +75,22 @@ class Attentions(TorchFunctionMode):
             elif any(id(t) in self._scores and out.shape[-2:] == t.shape[-2:] for t in given):
                 self._scores[id(out)] = out
             elif id(first) in self._weights:
-                place = self._moved(name, args, self._weights[id(first)][1], first, out)
-                if place is not None:
-                    self._weights[id(out)] = out, place
+                # where the dimension of the softmax is behind an operation, if it can be told
+                dim, order = self._weights[id(first)][1], [*range(first.ndim)]
+                if name == "transpose" and len(args) == 3:
+                    a, b = args[1:]
+                    order[a], order[b] = order[b], order[a]
+                elif name == "permute":
+                    order = [d % first.ndim for d in (args[1] if len(args) == 2 else args[1:])]
+                elif name not in KEEP and not (
+                    name in ("view", "reshape", "flatten")
+                    and out.shape[-2:] == first.shape[-2:]
+                    and dim >= -2
+                ):
+                    return out
+                place = order.index(dim % first.ndim) - first.ndim
+                self._weights[id(out)] = out, place
         return out
-
-    def _moved(
-        self, name: str, args: tuple[Any, ...], dim: int, before: Tensor, out: Tensor
-    ) -> int | None:
-        """Where the dimension of a softmax is behind an operation; None where it cannot be told."""
-        if name in KEEP:
-            return dim
-        if name in ("view", "reshape", "flatten") and out.shape[-2:] == before.shape[-2:]:
-            return dim if dim >= -2 else None
-        order = [*range(before.ndim)]
-        if name == "transpose" and len(args) == 3:
-            a, b = args[1:]
-            order[a], order[b] = order[b], order[a]
-        elif name == "permute":
-            order = [d % before.ndim for d in (args[1] if len(args) == 2 else args[1:])]
-        else:
-            return None
-        return order.index(dim % before.ndim) - before.ndim
 
     def _multiplied(self, name: str, args: tuple[Any, ...], out: Tensor) -> None:
         """Weights with values, or two tensors that become scores."""

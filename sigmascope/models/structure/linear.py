@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, final
+from typing import final
 
 import torch
 from jaxtyping import Float64
@@ -50,6 +50,9 @@ WEIGHTED = {"Addmm", "Mm", "Convolution", "MkldnnConvolution", "Linear"}
 def is_affine(output: Tensor, weights: Collection[Tensor]) -> bool:
     """Whether what the last weight writes comes from the inputs by linear operations alone.
 
+    A factor that is a weight is no data. What is off the tape, as behind `detach` or `no_grad`, may
+    have come from the data in any way.
+
     Args:
         output: On the autograd tape, on which the inputs are leaves; what follows the last weight
             does not count.
@@ -62,47 +65,30 @@ def is_affine(output: Tensor, weights: Collection[Tensor]) -> bool:
         if len(inner) != 1:
             return False
         node = inner[0]
-    return node is not None and all(_is_linear(n, known) for n in behind(node))
-
-
-def _is_linear(node: Any, weights: Collection[int]) -> bool:
-    """Whether a node is linear in what comes from data; a factor that is a weight is none of it.
-
-    What is off the tape, as behind `detach` or `no_grad`, may have come from the data in any way.
-    """
-    if leaf(node) is not None:
-        return True
-    kind = operation(node)
-    if kind not in LINEAR:
-        return False
-    sides = [f for f, _ in node.next_functions]
-    if kind not in ("Mul", "Div", *WEIGHTED):
-        return kind != "Cat" or None not in sides
-    data = sum(f is not None and _is_data(f, weights) for f in sides)
-    if kind in WEIGHTED and data == 0 and None in sides:
-        return False
-    return data <= 1 and (kind in WEIGHTED or None not in sides or _by_constant(node))
-
-
-def _by_constant(node: Any) -> bool:
-    """Whether what a node multiplies or divides by, off the tape, is the same for all samples."""
-    try:
-        saved = [node._saved_self, node._saved_other]
-    except RuntimeError:  # a backward pass has let them go
-        return False
-    factors = [t for t in saved if isinstance(t, Tensor) and not t.requires_grad]
-    return all(t.ndim == 0 or t.shape[0] == 1 or t.ndim == 1 for t in factors)
-
-
-def _is_data(node: Any, weights: Collection[int]) -> bool:
-    """Whether more than the form of a single weight is behind a node."""
-    for f in behind(node):
-        variable = leaf(f)
-        if variable is None and operation(f) not in FORMS:
-            return True
-        if variable is not None and id(variable) not in weights:
-            return True
-    return False
+    # whether a node is more than the form of a single weight
+    strange = lambda n: operation(n) not in FORMS if (v := leaf(n)) is None else id(v) not in known
+    for one in () if node is None else behind(node):
+        if leaf(one) is not None:
+            continue
+        kind, sides = operation(one), [f for f, _ in one.next_functions]
+        weighted, off = kind in WEIGHTED, None in sides
+        if kind not in LINEAR or (kind == "Cat" and off):
+            return False
+        if not weighted and kind not in ("Mul", "Div"):
+            continue
+        data = sum(f is not None and any(map(strange, behind(f))) for f in sides)
+        if data > 1 or (weighted and data == 0 and off):
+            return False
+        if off and not weighted:
+            # what it multiplies or divides by must be the same for all samples
+            try:
+                saved = [one._saved_self, one._saved_other]
+            except RuntimeError:  # a backward pass has let them go
+                return False
+            factors = [t for t in saved if isinstance(t, Tensor) and not t.requires_grad]
+            if not all(t.ndim == 0 or t.shape[0] == 1 or t.ndim == 1 for t in factors):
+                return False
+    return node is not None
 
 
 # ------------------------------------------------------------------------------
@@ -405,34 +391,7 @@ def stack_of(
         batch: What the model was run on.
         output: What it gave.
     """
-    why = _why_none(calls, batch, output)
-    if why:
-        return why
-    # the slope below zero, of the batch and of numbers that are planted
-    seen = list(between(calls))
-    slope = _slope(seen)
-    turns = [(shift, sign) for shift in (0, 1) for sign in (1, -1)] if seen else []
-    for shift, sign in [] if isinstance(slope, str) else turns:
-        run = planted(model, batch, calls, shift=shift, sign=sign)
-        if run is None:
-            return UNKNOWN
-        seen = [*between(run), *seen]
-    slope = _slope(seen)
-    if isinstance(slope, str):
-        return slope
-    found = [m for c in calls if (m := _matrix(c)) is not None]
-    if len(found) < len(calls):
-        return "the matrix of a convolution is too large"
-    other = [c.site for c, m in zip(calls, found, strict=True) if not _computes(c, *m)]
-    if other:
-        return f"{other[0]} computes something else than its weight and its bias"
-    biased = any(getattr(c.module, "bias", None) is not None for c in calls)
-    weights, biases = zip(*found, strict=True)
-    return Stack(tuple(c.site for c in calls), weights, biases, slope, biased)
-
-
-def _why_none(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> str:
-    """Why layers are no stack, by their kinds, ends and numbers; empty if they may be one."""
+    # their kinds, ends and numbers
     if not calls:
         return "no layer is called on this batch"
     if any(is_repeated(c.site) for c in calls):
@@ -454,7 +413,41 @@ def _why_none(calls: tuple[Call, ...], batch: Batch, output: Tensor) -> str:
         if count > ENDS:
             return f"it has {count} {end}, and derivatives by all are taken of {ENDS} at most"
     odd = [c.site for c in calls[:-1] if not bool(c.output.isfinite().all())]
-    return f"{odd[0]} writes numbers that are not finite" if odd else ""
+    if odd:
+        return f"{odd[0]} writes numbers that are not finite"
+    # the slope below zero, of the batch and of numbers that are planted
+    seen = list(between(calls))
+    slope = _slope(seen)
+    turns = [(shift, sign) for shift in (0, 1) for sign in (1, -1)] if seen else []
+    for shift, sign in [] if isinstance(slope, str) else turns:
+        run = planted(model, batch, calls, shift=shift, sign=sign)
+        if run is None:
+            return UNKNOWN
+        seen = [*between(run), *seen]
+    slope = _slope(seen)
+    if isinstance(slope, str):
+        return slope
+    found = [m for c in calls if (m := _matrix(c)) is not None]
+    if len(found) < len(calls):
+        return "the matrix of a convolution is too large"
+    # whether what each layer wrote is its matrix times what it read, up to the model's rounding;
+    # products of half precision are added up in single precision
+    for call, (W, b) in zip(calls, found, strict=True):
+        x = call.input[:CONFIRMED].flatten(1).double().cpu()
+        z = call.output.detach()[:CONFIRMED].flatten(1).double().cpu()
+        same = x.shape[1] == W.shape[1] and z.shape[1] == W.shape[0]
+        if same:
+            eps, least = _coarsest(call.input, call.output)
+            steps = ROOM + W.shape[1]
+            product, sums = x @ W.mT, x.abs() @ W.abs().mT + b.abs()
+            room = steps * (min(eps, torch.finfo(torch.float32).eps) * sums + least)
+            room += ROOM * eps * (product.abs() + b.abs())
+            same = bool(((product + b - z).abs() <= room).all())
+        if not same:
+            return f"{call.site} computes something else than its weight and its bias"
+    biased = any(getattr(c.module, "bias", None) is not None for c in calls)
+    weights, biases = zip(*found, strict=True)
+    return Stack(tuple(c.site for c in calls), weights, biases, slope, biased)
 
 
 def _slope(seen: Sequence[Between]) -> float | str:
@@ -486,23 +479,6 @@ def _coarsest(*tensors: Tensor) -> tuple[float, float]:
     """Relative rounding and smallest normal number of the coarsest of their formats."""
     kinds = [torch.finfo(t.dtype) for t in tensors]
     return max(k.eps for k in kinds), max(k.tiny for k in kinds)
-
-
-def _computes(call: Call, W: Tensor, b: Tensor) -> bool:
-    """Whether what a layer wrote is its matrix times what it read, up to the model's rounding.
-
-    Products of half precision are added up in single precision.
-    """
-    x = call.input[:CONFIRMED].flatten(1).double().cpu()
-    z = call.output.detach()[:CONFIRMED].flatten(1).double().cpu()
-    if x.shape[1] != W.shape[1] or z.shape[1] != W.shape[0]:
-        return False
-    eps, least = _coarsest(call.input, call.output)
-    steps = ROOM + W.shape[1]
-    product, sums = x @ W.mT, x.abs() @ W.abs().mT + b.abs()
-    room = steps * (min(eps, torch.finfo(torch.float32).eps) * sums + least)
-    room += ROOM * eps * (product.abs() + b.abs())
-    return bool(((product + b - z).abs() <= room).all())
 
 
 def _matrix(call: Call) -> tuple[Tensor, Tensor] | None:

@@ -283,7 +283,19 @@ def target_signal(inputs: ComparedInput, wanted: Float64[Tensor, "n k"]) -> floa
     gram.diagonal().add_(RIDGE * gram.diagonal().mean())
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
     left_out = inverse / inverse.diagonal()[:, None]  # of a sample, by all others
-    left = -_left_over(left_out, Y).clamp(min=1e-304).log()
+    # the squared error of rows as they are, then of each of some random orders of them
+    n, k = Y.shape
+    generator = torch.Generator().manual_seed(0)
+    orders = [torch.arange(n)]
+    orders += [torch.randperm(n, generator=generator) for _ in range(PERMUTATIONS)]
+    if k > n // 4:  # sums over pairs of samples are fewer than over samples and columns
+        G, K = left_out.mT @ left_out, Y @ Y.mT
+        mixed = (K.index_select(0, order).index_select(1, order) for order in orders)
+        error = torch.stack([G.flatten().dot(M.flatten()) for M in mixed])
+    else:
+        parts = torch.stack(orders).split(max(1, 2**20 // Y.numel()))  # as many as take 8 MB
+        error = torch.cat([(left_out @ Y[some]).square().sum((1, 2)) for some in parts])
+    left = -error.clamp(min=1e-304).log()
     found, chance = left[0], left[1:]
     mean, spread = chance_agreement(Y, inputs.near)
     tests = [  # what was found, its mean and spread over other orders, and its size
@@ -292,22 +304,6 @@ def target_signal(inputs: ComparedInput, wanted: Float64[Tensor, "n k"]) -> floa
     ]
     # where all orders are as good, as of targets of which no two are alike, nothing is to be told
     return max(((v - m) / s for v, m, s, size in tests if s > SAME * size), default=None)
-
-
-def _left_over(
-    left_out: Float64[Tensor, "n n"], Y: Float64[Tensor, "n k"]
-) -> Float64[Tensor, " orders"]:
-    """The squared error of rows as they are, then of each of some random orders of them."""
-    n, k = Y.shape
-    generator = torch.Generator().manual_seed(0)
-    orders = [torch.arange(n)]
-    orders += [torch.randperm(n, generator=generator) for _ in range(PERMUTATIONS)]
-    if k > n // 4:  # sums over pairs of samples are fewer than over samples and columns
-        G, K = left_out.mT @ left_out, Y @ Y.mT
-        mixed = (K.index_select(0, order).index_select(1, order) for order in orders)
-        return torch.stack([G.flatten().dot(M.flatten()) for M in mixed])
-    parts = torch.stack(orders).split(max(1, 2**20 // Y.numel()))  # as many as take 8 MB
-    return torch.cat([(left_out @ Y[some]).square().sum((1, 2)) for some in parts])
 
 
 def agreement(Y: Float64[Tensor, "b n k"], near: Int64[Tensor, "n m"]) -> Float64[Tensor, " b"]:
