@@ -241,7 +241,23 @@ def standardised(
         y: What it wrote.
         frozen: Statistics of batch normalisers that take those of the batch.
     """
-    normal = _normal(module, x, frozen)
+    normal: Tensor | None = None
+    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
+        shape = tuple(module.normalized_shape)
+        if tuple(x.shape[x.ndim - len(shape) :]) == shape:
+            apply = F.rms_norm if isinstance(module, nn.RMSNorm) else F.layer_norm
+            normal = apply(x, module.normalized_shape, eps=module.eps)
+    elif isinstance(module, nn.GroupNorm):
+        normal = F.group_norm(x, module.num_groups, eps=module.eps)
+    elif isinstance(module, _InstanceNorm) and module.running_mean is None:
+        normal = F.instance_norm(x, eps=module.eps)
+    elif isinstance(module, _BatchNorm) and len(frozen.get(module, ())) == 1:
+        normal = _standardised(module, x, *frozen[module][0])
+    elif isinstance(module, _BatchNorm) and module not in frozen:
+        mean, variance = module.running_mean, module.running_var
+        if variance is not None:
+            mean = torch.zeros_like(variance) if mean is None else mean
+            normal = _standardised(module, x, mean, variance)
     if normal is None or own_kind(module):
         return normal
     # the normaliser's weight and bias, applied to the dimension that its kind gives them
@@ -260,32 +276,6 @@ def standardised(
     if wrote.shape != y.shape or float((wrote - y.detach()).abs().amax()) > room:
         return None
     return normal
-
-
-def _normal(
-    module: nn.Module, x: Tensor, frozen: Mapping[nn.Module, list[Statistics]]
-) -> Tensor | None:
-    if isinstance(module, nn.LayerNorm | nn.RMSNorm):
-        shape = tuple(module.normalized_shape)
-        if tuple(x.shape[x.ndim - len(shape) :]) != shape:
-            return None
-        if isinstance(module, nn.RMSNorm):
-            return F.rms_norm(x, module.normalized_shape, eps=module.eps)
-        return F.layer_norm(x, module.normalized_shape, eps=module.eps)
-    if isinstance(module, nn.GroupNorm):
-        return F.group_norm(x, module.num_groups, eps=module.eps)
-    if isinstance(module, _InstanceNorm) and module.running_mean is None:
-        return F.instance_norm(x, eps=module.eps)
-    if isinstance(module, _BatchNorm) and len(frozen.get(module, ())) == 1:
-        return _standardised(module, x, *frozen[module][0])
-    if isinstance(module, _BatchNorm) and module not in frozen and module.running_var is not None:
-        mean = (
-            torch.zeros_like(module.running_var)
-            if module.running_mean is None
-            else module.running_mean
-        )
-        return _standardised(module, x, mean, module.running_var)
-    return None
 
 
 def _standardised(module: nn.Module, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:

@@ -401,22 +401,39 @@ class Reach:
         self._left: list[Any] = [thing]
         while self._left:
             one = self._left.pop()
-            if id(one) not in self._seen:
-                self._seen.add(id(one))
-                if isinstance(one, Tensor):
-                    self.tensors.append(one)
-                    own: Any = one.__dict__
-                    self._mapping(own) if own else self._empty.append(own)
-                    if one.is_leaf and one.grad is not None:
-                        self._left.append(one.grad)
-                elif isinstance(one, nn.Module):
-                    self._module(one)
-                elif isinstance(one, dict):
-                    self._mapping(one)
-                elif isinstance(one, tuple | frozenset):
-                    self._push(one)
-                else:
-                    self._other(one)
+            if id(one) in self._seen:
+                continue
+            self._seen.add(id(one))
+            if isinstance(one, Tensor):
+                self.tensors.append(one)
+                own: Any = one.__dict__
+                self._mapping(own) if own else self._empty.append(own)
+                if one.is_leaf and one.grad is not None:
+                    self._left.append(one.grad)
+            elif isinstance(one, nn.Module):
+                self._module(one)
+            elif isinstance(one, dict):
+                self._mapping(one)
+            elif isinstance(one, tuple | frozenset):
+                self._push(one)
+            elif isinstance(one, list | set | deque | bytearray):
+                content: Any = one.copy()
+                self.undo.append(partial(_restore_sequence, one, content))
+                self._push(() if isinstance(one, bytearray) else content)
+            elif isinstance(one, SimpleNamespace):
+                self._mapping(vars(one))
+            elif (undo := _state_of(one)) is not None:
+                self.undo.append(undo)
+            elif not isinstance(one, type) and (  # whose objects may keep a model's numbers
+                type(one).__module__.partition(".")[0] not in FOREIGN
+                or issubclass(type(one), torch.optim.Optimizer | threading.local)
+            ):
+                if isinstance(found := getattr(one, "__dict__", None), dict):
+                    self._left.append(found)
+                slots = {k: getattr(one, k) for k in _slots(type(one)) if hasattr(one, k)}
+                if slots:
+                    self.undo.append(partial(_restore_slots, one, slots))
+                    self._push(slots.values())
 
     def give_back(self) -> None:
         """Put back contents, attributes and states; what tensors hold is kept elsewhere."""
@@ -468,29 +485,6 @@ class Reach:
                     self._push(v for v in own.values() if isinstance(v, plain))
                 self._seen.add(id(base))
 
-    def _other(self, one: Any) -> None:
-        if isinstance(one, list | set | deque | bytearray):
-            content: Any = one.copy()
-            self.undo.append(lambda: _restore_sequence(one, content))
-            self._push(() if isinstance(one, bytearray) else content)
-        elif isinstance(one, array):
-            kept = one[:]
-            self.undo.append(lambda: None if one == kept else setitem(one, slice(None), kept))
-        elif isinstance(one, SimpleNamespace):
-            self._mapping(vars(one))
-        elif (undo := _state_of(one)) is not None:
-            self.undo.append(undo)
-        elif not isinstance(one, type) and (  # of a class whose objects may keep a model's numbers
-            type(one).__module__.partition(".")[0] not in FOREIGN
-            or issubclass(type(one), torch.optim.Optimizer | threading.local)
-        ):
-            if isinstance(found := getattr(one, "__dict__", None), dict):
-                self._left.append(found)
-            slots = {k: getattr(one, k) for k in _slots(type(one)) if hasattr(one, k)}
-            if slots:
-                self.undo.append(lambda: _restore_slots(one, slots))
-                self._push(slots.values())
-
 
 def contents(one: Any) -> Iterator[tuple[str, Any]]:
     """What something holds, by name, as `copy.deepcopy` goes through it; functions too."""
@@ -523,6 +517,9 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 def _state_of(one: Any) -> Undo | None:
     """How the state of an array or a source of random numbers is put back; None of all else."""
+    if isinstance(one, array):
+        kept = one[:]
+        return lambda: None if one == kept else setitem(one, slice(None), kept)
     if isinstance(one, np.ndarray):
         values = one.copy()
         return lambda: None if one.tobytes() == values.tobytes() else np.copyto(one, values)

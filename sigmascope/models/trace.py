@@ -226,8 +226,32 @@ class LastWeight(TorchFunctionMode):
         last = self._made.get(output)
         if last is None:
             return None
-        order = _in_order(last.of)
-        closings = _closings(last)
+        # what it was made of, each behind what it reads; sources first
+        found: list[_Made] = []
+        seen: set[int] = set()
+        ahead = [(last.of, False)]
+        while ahead:
+            made, ready = ahead.pop()
+            if ready:
+                found.append(made)
+            elif id(made) not in seen:
+                seen.add(id(made))
+                ahead.append((made, True))
+                ahead += [(part.of, False) for part in reversed(made.read)]
+        order = tuple(sorted(found, key=lambda m: m.value is None))
+        # operations that do more than move numbers and close some part of the output
+        closings: set[str] = set()
+        closed: set[int] = set()
+        left = [last.of]
+        while left:
+            made = left.pop()
+            if id(made) in closed:
+                continue
+            closed.add(id(made))
+            if made.value is not None or _word(made) not in MOVING:
+                closings.add(_word(made))
+            else:
+                left += [part.of for part in made.read]
         if len(closings) != 1:
             return None
         for made in order:
@@ -273,40 +297,6 @@ class LastWeight(TorchFunctionMode):
             for number, t in enumerate(wrote):
                 self._made[t] = _Part(made, number)
         return out
-
-
-def _in_order(last: _Made) -> tuple[_Made, ...]:
-    """What something was made of, each behind what it reads, and itself."""
-    found: list[_Made] = []
-    seen: set[int] = set()
-    left = [(last, False)]
-    while left:
-        made, ready = left.pop()
-        if ready:
-            found.append(made)
-        elif id(made) not in seen:
-            seen.add(id(made))
-            left.append((made, True))
-            left += [(part.of, False) for part in reversed(made.read)]
-    return tuple(sorted(found, key=lambda m: m.value is None))
-
-
-def _closings(last: _Part) -> set[str]:
-    """Operations that do more than move numbers and close some part of what was made."""
-    found: set[str] = set()
-    seen: set[int] = set()
-    left = [last.of]
-    while left:
-        made = left.pop()
-        if id(made) in seen:
-            continue
-        seen.add(id(made))
-        word = _word(made)
-        if made.value is not None or word not in MOVING:
-            found.add(word)
-        else:
-            left += [part.of for part in made.read]
-    return found
 
 
 def _word(made: _Made) -> str:

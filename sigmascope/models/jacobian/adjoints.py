@@ -253,45 +253,34 @@ def implied(
         return
     size = dense.norm(delta)
     if isinstance(weight, nn.Parameter) and weight.requires_grad:
-        found = _weight_gradient(module, weight, reads, y, delta, probes.get(weight))
+        found, probe = None, probes.get(weight)
+        if isinstance(module, NORMALISERS):
+            found = probed(_summed_to(module, weight, delta * reads), probe)
+        elif isinstance(module, _ConvNd):
+            kind = next(c for c in type(module).__mro__ if c.__module__ == nn.Conv2d.__module__)
+            with torch.enable_grad():
+                again = kind.forward(module, reads.detach())
+                if again.shape == delta.shape:  # else it was asked for a size of its own
+                    found = probed(torch.autograd.grad(again, weight, delta)[0], probe)
+        elif isinstance(module, nn.Embedding):
+            rows, ids = delta.reshape(-1, weight.shape[1]), reads.reshape(-1)
+            if module.padding_idx is not None:
+                rows = rows * (ids != module.padding_idx)[:, None]
+            rows = probed(rows, probe)
+            found = rows.new_zeros(len(weight), *rows.shape[1:]).index_add(0, ids.long(), rows)
+        else:
+            a, d = reads.reshape(-1, reads.shape[-1]), delta.reshape(-1, delta.shape[-1])
+            turned = weight.shape == (a.shape[1], d.shape[1])
+            if weight.shape[0] == weight.shape[1]:  # of others the shape tells
+                turned = not isinstance(module, COVERED) and _orientation(module, reads, y)
+            left, right = (a, d) if turned else (d, a)
+            if (left.shape[1], right.shape[1]) == weight.shape:
+                found = left.mT @ probed(right, probe)
         if found is not None:
             most = 1.0 if isinstance(module, nn.Embedding) else dense.norm(reads)
             yield weight, found, size * most
     if isinstance(bias, nn.Parameter) and bias.requires_grad:
         yield bias, _summed_to(module, bias, delta), size * (delta.numel() / bias.numel()) ** 0.5
-
-
-def _weight_gradient(
-    module: nn.Module,
-    weight: nn.Parameter,
-    x: Tensor,
-    y: Tensor,
-    delta: Tensor,
-    probe: Tensor | None,
-) -> Tensor | None:
-    if isinstance(module, NORMALISERS):
-        return probed(_summed_to(module, weight, delta * x), probe)
-    if isinstance(module, _ConvNd):
-        kind = next(c for c in type(module).__mro__ if c.__module__ == nn.Conv2d.__module__)
-        with torch.enable_grad():
-            again = kind.forward(module, x.detach())
-            if again.shape != delta.shape:  # asked for a size of its own
-                return None
-            return probed(torch.autograd.grad(again, weight, delta)[0], probe)
-    if isinstance(module, nn.Embedding):
-        rows, ids = delta.reshape(-1, weight.shape[1]), x.reshape(-1)
-        if module.padding_idx is not None:
-            rows = rows * (ids != module.padding_idx)[:, None]
-        rows = probed(rows, probe)
-        return rows.new_zeros(len(weight), *rows.shape[1:]).index_add(0, ids.long(), rows)
-    a, d = x.reshape(-1, x.shape[-1]), delta.reshape(-1, delta.shape[-1])
-    turned = weight.shape == (a.shape[1], d.shape[1])
-    if weight.shape[0] == weight.shape[1]:  # of others the shape tells
-        turned = not isinstance(module, COVERED) and _orientation(module, x, y)
-    left, right = (a, d) if turned else (d, a)
-    if (left.shape[1], right.shape[1]) != weight.shape:
-        return None
-    return left.mT @ probed(right, probe)
 
 
 def probed(gradient: Tensor, probe: Tensor | None) -> Tensor:
