@@ -142,7 +142,7 @@ def enough(loss: Loss, output: Tensor, targets: Any) -> tuple[Tensor, Any]:
         return output, targets
     rows = torch.linspace(0, count - 1, fewer).long()
     some = output.detach()[rows.to(output.device)], targets.detach()[rows.to(targets.device)]
-    return (output, targets) if _loss_of(loss, *some) is None else some
+    return some if math.isfinite(_loss_of(loss, *some)) else (output, targets)
 
 
 def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
@@ -183,7 +183,7 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
     room = room_of(loss, output, targets, now)
     silent = _loss_of(loss, torch.zeros_like(output.detach()), targets)
     known |= {"now": now, "free": free, "same": same, "room": room}
-    known["silent"] = math.nan if silent is None else silent
+    known["silent"] = silent if math.isfinite(silent) else math.nan
     known["labels_best"] = _labels_best(loss, targets, labels, free, same)
     known["answered"] = _is_answered(loss, output, targets, labels, free, same)
     ending = subject.tail
@@ -246,7 +246,7 @@ def _is_answered(
         made = [targets.reshape(output.shape).to(output)]
         if bool((made[0] > 0).all()):
             made += [made[0].log()]
-    found = [v for o in made if (v := _loss_of(loss, o, targets)) is not None]
+    found = [v for o in made if math.isfinite(v := _loss_of(loss, o, targets))]
     return bool(found) and min(found) - free <= NEARLY * (same - free)
 
 
@@ -283,7 +283,7 @@ def _ends(
     found = both(domain_of(output))
     shares = dense.is_finite(output) and float(output.min()) >= 0 and float(output.max()) <= 1
     now = _loss_of(loss, output, targets)
-    endless = now is not None and min(found) < now - UNBOUNDED * (1 + abs(now))
+    endless = math.isfinite(now) and min(found) < now - UNBOUNDED * (1 + abs(now))
     return both(share) if shares and endless else found
 
 
@@ -313,14 +313,13 @@ def bounded(ending: Tail) -> Callable[[Tensor], Tensor]:
     return ending
 
 
-def _loss_of(loss: Loss, output: Tensor, targets: Any) -> float | None:
-    """Of outputs that are made up; None where it raises or is no number."""
+def _loss_of(loss: Loss, output: Tensor, targets: Any) -> float:
+    """Of outputs that are made up; nan where it raises."""
     try:
         with random_states():
-            value = value_of(loss, output, targets)
+            return value_of(loss, output, targets)
     except Exception:  # noqa: BLE001 (a loss may raise anything of what is made up)
-        return None
-    return value if math.isfinite(value) else None
+        return math.nan
 
 
 def _slope_of(loss: Loss, output: Tensor, targets: Any) -> Tensor | None:
@@ -351,7 +350,9 @@ def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
     """
     output, targets = enough(loss, output, targets)
     now, slope = _loss_of(loss, output, targets), _slope_of(loss, output, targets)
-    if now is None or slope is None or not dense.is_finite(output) or not dense.is_finite(slope):
+    if not math.isfinite(now) or slope is None:
+        return False
+    if not dense.is_finite(output) or not dense.is_finite(slope):
         return False
     base = output.detach()
     noise = torch.randn(base.shape, generator=torch.Generator().manual_seed(0)).to(base)
@@ -364,21 +365,13 @@ def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
         if not size > 0 or not math.isfinite(size):
             continue
         step = way * (max(1.0, float(base.double().square().mean().sqrt())) / size)
-        fallen = [now - _far(loss, base + far * step, targets) for far in FAR]
+        # so far from any outputs minus infinity is a value, and what is no number tells nothing
+        reached = [_loss_of(loss, base + far * step, targets) for far in FAR]
+        fallen = [now - (math.inf if math.isnan(v) else v) for v in reached]
         steep = [0 < STEEPER * a < b and b > 10 * abs(now) for a, b in pairwise(fallen)]
         if any(map(all, pairwise(steep))) or (any(steep) and fallen[-1] == math.inf):
             return True
     return False
-
-
-def _far(loss: Loss, output: Tensor, targets: Any) -> float:
-    """Of outputs that are far from any: minus infinity is a value, and no number is none."""
-    try:
-        with random_states():
-            value = value_of(loss, output, targets)
-    except Exception:  # noqa: BLE001 (a loss may raise anything of what is made up)
-        return math.inf
-    return math.inf if math.isnan(value) else value
 
 
 def is_unpaired(loss: Loss, output: Tensor, targets: Tensor) -> bool:
@@ -429,7 +422,7 @@ def targets_unread(loss: Loss, output: Tensor, targets: Tensor) -> bool:
         torch.where(targets > 0, targets - 1, targets + 1)
     ]  # fmt: skip
     others = [t for t in others if not torch.equal(t, targets)]
-    return now is not None and all(_loss_of(loss, output, t) == now for t in others)
+    return math.isfinite(now) and all(_loss_of(loss, output, t) == now for t in others)
 
 
 def reversed_loss(
@@ -487,7 +480,7 @@ def _told(
 ) -> tuple[float, float] | None:
     """The first losses of right and of wrong answers, if the right ones are always larger."""
     found = [(_loss_of(loss, a, targets), _loss_of(loss, b, targets)) for a, b in pairs]
-    known = [(a, b) for a, b in found if a is not None and b is not None]
+    known = [pair for pair in found if all(map(math.isfinite, pair))]
     if not known or not all(a > b + 1e-3 * max(abs(a), abs(b), 1e-12) for a, b in known):
         return None
     return known[0]
