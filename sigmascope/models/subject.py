@@ -1,4 +1,11 @@
-"""What every measurement is made on."""
+"""What every measurement is made on: the runs of a model, and what they answer.
+
+One run without gradients gives the calls of layers, the output, what batch normalisers saw, weights
+that are applied outside of layers, activations at the ends of their range and the sizes of what is
+added up. One run on a tape, with the normalisers held at what they saw, is asked everything else
+that needs a graph of all samples at once. The invariant: what fails in the common run is asked once
+more by itself, so that sharing a run costs no answer and changes none.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -103,17 +110,49 @@ from sigmascope.models.tape import (
 from sigmascope.models.trace import Operations, Sum, Tail, Trace, faithful, run_once, tail, traced
 from sigmascope.models.weights import Weight, operators, weights
 
-# ------------------------------------------------------------------------------
-# What is read of a model without derivatives, from one run that is watched.
-
-
 OUTPUT = "(output)"
 Place = tuple[int, torch.Size, tuple[int, ...], torch.dtype]  # of numbers, and their order
+MIXED = (
+    "`{}` must be asked of a model that treats every sample by itself, got one in which {}. Take "
+    "that operation over the batch out, or say `batch_dim=` (`--batch-dim`) if the samples lie "
+    "along another dimension."
+)
+DREW = (
+    "`{}` must be asked of a model that treats every sample by itself, got one that draws random "
+    "numbers in evaluation mode, too: {}. Draw in training mode alone (`if self.training`)."
+)
+T = TypeVar("T")
+Question = Callable[[Taped, Operations, slice], Any]  # of a run, and the samples it has
+SOME, FEW = 16, 8  # outputs that are differentiated, or mixtures; of very many the latter
+MANY = 2**16  # outputs of a sample from which a backward pass is dear and few must do
+PIECEWISE = frozenset(("branches", "unaccounted", "collinearity", "adjoints"))  # of all runs
 
 
+@door_of
 @dataclass(frozen=True)
-class Observed:
-    """A model held still on one batch; what is read from it is read once."""
+class Subject:
+    """A model held still on one batch; what is read from it is read once.
+
+    The model is measured without dropout and without drift of its buffers. Batch normalisers found
+    in training mode use the statistics of this batch, held constant under differentiation, so that
+    the network is a function of one sample; found in evaluation mode they use their running
+    statistics. A compiled model is measured through the module it was compiled from. Afterwards the
+    model is bit for bit as it was.
+
+    Args:
+        model: Any module whose forward accepts the batch.
+        batch: A tensor (the argument), a tuple (the arguments) or a mapping (keyword arguments).
+            Floating tensors are taken to the model's device and dtype.
+        targets: What `loss` compares the output with.
+        loss: `loss(output, targets)` -> scalar, e.g. `torch.nn.functional.cross_entropy`.
+        outputs: How many columns of the flattened output to differentiate (as many random mixtures
+            of all where there are more), or which; 16 if not given, or 8 of more than 65536.
+        batch_dim: Where the batch has its samples.
+        generator: Draws the mixtures of outputs; a fixed one of its own if not given.
+
+    Raises:
+        Refusal: If the model or the batch cannot be measured.
+    """
 
     model: nn.Module
     batch: Batch
@@ -333,36 +372,7 @@ class Observed:
         with still(self.model), torch.no_grad():  # a parametrisation computes, and may remember
             return stack_of(self.model, self.calls, self.batch, self.output)
 
-
-# ------------------------------------------------------------------------------
-# The runs of a model that everything is read from, and what they answer.
-#
-# One run without gradients gives the calls of layers, the output, what batch normalisers saw,
-# weights that are applied outside of layers, activations at the ends of their range and the sizes
-# of what is added up. One run on a tape, with the normalisers held at what they saw, is asked
-# everything else that needs a graph of all samples at once. The invariant: what fails in the common
-# run is asked once more by itself, so that sharing a run costs no answer and changes none.
-
-
-MIXED = (
-    "`{}` must be asked of a model that treats every sample by itself, got one in which {}. Take "
-    "that operation over the batch out, or say `batch_dim=` (`--batch-dim`) if the samples lie "
-    "along another dimension."
-)
-DREW = (
-    "`{}` must be asked of a model that treats every sample by itself, got one that draws random "
-    "numbers in evaluation mode, too: {}. Draw in training mode alone (`if self.training`)."
-)
-T = TypeVar("T")
-Question = Callable[[Taped, Operations, slice], Any]  # of a run, and the samples it has
-SOME, FEW = 16, 8  # outputs that are differentiated, or mixtures; of very many the latter
-MANY = 2**16  # outputs of a sample from which a backward pass is dear and few must do
-PIECEWISE = frozenset(("branches", "unaccounted", "collinearity", "adjoints"))  # of all runs
-
-
-@dataclass(frozen=True)
-class SubjectRuns(Observed):
-    """What is asked of one run on a tape, or where it must be of a run of its own."""
+    # What is asked of one run on a tape, or where it must be of a run of its own.
 
     @cached_property
     def scene(self) -> Scene:
@@ -761,40 +771,6 @@ class SubjectRuns(Observed):
         found.append(last_gradients(run, None if pull is None else pull[part]))
         return found
 
-
-def _add(totals: dict[nn.Parameter, Tensor], p: nn.Parameter, more: Tensor) -> None:
-    if p in totals:
-        totals[p] += more
-    else:
-        totals[p] = more.clone()  # autograd may give one tensor twice, or a view of one number
-
-
-@door_of
-@dataclass(frozen=True)
-class Subject(SubjectRuns):
-    """A model held still on one batch; what is read from it is read once.
-
-    The model is measured without dropout and without drift of its buffers. Batch normalisers found
-    in training mode use the statistics of this batch, held constant under differentiation, so that
-    the network is a function of one sample; found in evaluation mode they use their running
-    statistics. A compiled model is measured through the module it was compiled from. Afterwards the
-    model is bit for bit as it was.
-
-    Args:
-        model: Any module whose forward accepts the batch.
-        batch: A tensor (the argument), a tuple (the arguments) or a mapping (keyword arguments).
-            Floating tensors are taken to the model's device and dtype.
-        targets: What `loss` compares the output with.
-        loss: `loss(output, targets)` -> scalar, e.g. `torch.nn.functional.cross_entropy`.
-        outputs: How many columns of the flattened output to differentiate (as many random mixtures
-            of all where there are more), or which; 16 if not given, or 8 of more than 65536.
-        batch_dim: Where the batch has its samples.
-        generator: Draws the mixtures of outputs; a fixed one of its own if not given.
-
-    Raises:
-        Refusal: If the model or the batch cannot be measured.
-    """
-
     def once(self, read: Callable[[Self], T]) -> T:
         """What a function reads of this subject; it is called the first time, and never again."""
         if read not in self._read:
@@ -939,3 +915,10 @@ class Subject(SubjectRuns):
         self._unwatched()
         self.require_apart("tangents")
         return tangents(self.scene, chosen_parameters(self.model, None), draws)
+
+
+def _add(totals: dict[nn.Parameter, Tensor], p: nn.Parameter, more: Tensor) -> None:
+    if p in totals:
+        totals[p] += more
+    else:
+        totals[p] = more.clone()  # autograd may give one tensor twice, or a view of one number
