@@ -150,7 +150,10 @@ class Tail:
                       for m, part, v in zip(sources, flat, values, strict=True)}  # fmt: skip
         for made in self._order:
             if made.func is not None:
-                args, kwargs = _filled(made.args, known), _filled(dict(made.kwargs), known)
+                args, kwargs = (
+                    _mapped(given, lambda p: known[id(p.of)][p.number], kind=_Part)
+                    for given in (made.args, dict(made.kwargs))
+                )
                 known[id(made)] = [*tensors(made.func(*args, **kwargs))]
         return known[id(self._last.of)][self._last.number]
 
@@ -316,10 +319,6 @@ def _parts(value: Any) -> Iterator[_Part]:
     elif isinstance(value, tuple | list):
         for part in value:
             yield from _parts(part)
-
-
-def _filled(value: Any, known: Mapping[int, list[Tensor]]) -> Any:
-    return _mapped(value, lambda p: known[id(p.of)][p.number], kind=_Part)
 
 
 def _mapped(value: Any, change: Callable[[Any], Any], kind: type = Tensor) -> Any:

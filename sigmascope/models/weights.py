@@ -178,9 +178,29 @@ def weights(model: nn.Module) -> Iterator[Weight]:
         if not fused and isinstance(parametrised, nn.ModuleDict):
             own = [*((key, getattr(module, key)) for key in parametrised), *own]
         for part, tensor in own:
-            if tensor.ndim >= 2 and tensor.is_floating_point() and id(tensor) not in seen:
-                seen[id(tensor)] = tensor
-                yield from _parts(module, ".".join(filter(None, (name, part))), plain(tensor))
+            if tensor.ndim < 2 or not tensor.is_floating_point() or id(tensor) in seen:
+                continue
+            seen[id(tensor)] = tensor
+            site, matrix = ".".join(filter(None, (name, part))), plain(tensor)
+            if isinstance(module, _ConvNd):
+                # `[out, in * taps]` for both kinds; groups are stacked, as the kernel is stored
+                if transposed(module):
+                    by_group = matrix.unflatten(0, (module.groups, -1)).transpose(1, 2)
+                    matrix = by_group.flatten(0, 1)  # of [g, out/g, in/g, *taps]
+                yield _weight(site, "kernel", as_matrix(matrix))
+                continue
+            # one letter for each of the matrices that a parameter stacks
+            parameter, letters = part.rsplit(".", 1)[-1], ""
+            if isinstance(module, nn.MultiheadAttention):
+                letters = "qkv" if parameter == "in_proj_weight" else ""
+            elif parameter.startswith(("weight_ih", "weight_hh")):
+                kind = module.mode if isinstance(module, nn.RNNBase) else type(module).__name__
+                letters = GATES.get(kind, "")
+            if not letters:
+                yield _weight(site, "matrix", as_matrix(matrix))
+                continue
+            for letter, rows in zip(letters, matrix.chunk(len(letters)), strict=True):
+                yield _weight(f"{site}[{letter}]", "matrix", rows)
     for name, p in model.named_parameters():
         matrix = plain(p).squeeze()
         parametrised = "parametrizations" in name.split(".")
@@ -223,30 +243,6 @@ def operator(module: nn.Module, *, site: str, size: tuple[int, ...]) -> Weight |
     words = f"periodic {'x'.join(map(str, grid))} grid"
     coarse = tuple(g // s for g, s in zip(grid, module.stride, strict=True))
     return Weight(site, "operator", matrix, (count * out, count * inner), words, coarse)
-
-
-def _parts(module: nn.Module, site: str, tensor: Tensor) -> Iterator[Weight]:
-    if isinstance(module, _ConvNd):
-        # `[out, in * taps]` for both kinds; groups are stacked, as the kernel is stored
-        if transposed(module):
-            by_group = tensor.unflatten(0, (module.groups, -1)).transpose(1, 2)
-            matrix = by_group.flatten(0, 1).flatten(1)  # of [g, out/g, in/g, *taps]
-        else:
-            matrix = as_matrix(tensor)
-        yield _weight(site, "kernel", matrix)
-        return
-    # one letter for each of the matrices that a parameter stacks
-    parameter, names = site.rsplit(".", 1)[-1], ""
-    if isinstance(module, nn.MultiheadAttention):
-        names = "qkv" if parameter == "in_proj_weight" else ""
-    elif parameter.startswith(("weight_ih", "weight_hh")):
-        kind = module.mode if isinstance(module, nn.RNNBase) else type(module).__name__
-        names = GATES.get(kind, "")
-    if names:
-        for name, part in zip(names, tensor.chunk(len(names)), strict=True):
-            yield _weight(f"{site}[{name}]", "matrix", part)
-        return
-    yield _weight(site, "matrix", as_matrix(tensor))
 
 
 def _weight(site: str, form: str, matrix: Tensor) -> Weight:
