@@ -1,4 +1,4 @@
-"""How alike the gradients of single samples are in the last layer."""
+"""What single samples have of their own: gradients in the last layer, outputs, Jacobians."""
 
 import math
 from collections.abc import Sequence

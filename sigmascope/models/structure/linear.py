@@ -1,8 +1,4 @@
-"""Whether a network is one affine map, read off the autograd graph of a run.
-
-Numbers would not do: units that are never off on some samples make a network affine there, and not
-elsewhere.
-"""
+"""What of a network is linear: all of it, neighbouring layers, or each layer of a plain stack."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -50,8 +46,9 @@ WEIGHTED = {"Addmm", "Mm", "Convolution", "MkldnnConvolution", "Linear"}
 def is_affine(output: Tensor, weights: Collection[Tensor]) -> bool:
     """Whether what the last weight writes comes from the inputs by linear operations alone.
 
-    A factor that is a weight is no data. What is off the tape, as behind `detach` or `no_grad`, may
-    have come from the data in any way.
+    It is read off the autograd graph. Numbers would not do: units that are never off on some
+    samples make a network affine there, and not elsewhere. A factor that is a weight is no data.
+    What is off the tape, as behind `detach` or `no_grad`, may have come from the data in any way.
 
     Args:
         output: On the autograd tape, on which the inputs are leaves; what follows the last weight

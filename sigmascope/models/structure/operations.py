@@ -416,7 +416,7 @@ Gate = tuple[Tensor, Tensor]  # the slope of each unit, and whether it may be th
 @final
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The invariant of this file."""
+    """Bounds of the errors of a derivative: of each row, and of all of it."""
 
     rows: Tensor
     whole: float

@@ -1,4 +1,4 @@
-"""Readings of the gradients of single samples in the last layer."""
+"""Readings of gradients: of single samples in the last layer, and of the first loss."""
 
 import math
 from collections.abc import Callable, Iterator
