@@ -244,9 +244,12 @@ def standardised(
     normal: Tensor | None = None
     if isinstance(module, nn.LayerNorm | nn.RMSNorm):
         shape = tuple(module.normalized_shape)
-        if tuple(x.shape[x.ndim - len(shape) :]) == shape:
-            apply = F.rms_norm if isinstance(module, nn.RMSNorm) else F.layer_norm
-            normal = apply(x, module.normalized_shape, eps=module.eps)
+        if tuple(x.shape[x.ndim - len(shape) :]) != shape:
+            return None
+        if isinstance(module, nn.RMSNorm):
+            normal = F.rms_norm(x, module.normalized_shape, eps=module.eps)
+        else:
+            normal = F.layer_norm(x, module.normalized_shape, eps=module.eps)
     elif isinstance(module, nn.GroupNorm):
         normal = F.group_norm(x, module.num_groups, eps=module.eps)
     elif isinstance(module, _InstanceNorm) and module.running_mean is None:
