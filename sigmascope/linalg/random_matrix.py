@@ -454,9 +454,9 @@ class RandomSigns:
         ratio = self.baseline.high / self.expected
         return 1.0 if ratio <= AGREES else ratio
 
-    def sure_excess(self, draws: int = 4) -> float:
-        """The same of several draws, plus the range between them, which noise seldom exceeds."""
-        found = [self._draw(FINE) / self.expected for _ in range(draws)]
+    def sure_excess(self) -> float:
+        """The same of four draws, plus the range between them, which noise seldom exceeds."""
+        found = [self._draw(FINE) / self.expected for _ in range(4)]
         return max(1.0, 2 * max(found) - min(found))
 
     def without(self, count: int) -> "RandomSigns":

@@ -111,8 +111,9 @@ def unread_inputs(
             for places in (mask != 0, mask == 0):
                 hidden = bool(places.any()) and not bool(places.all())
                 swapped = torch.where(places, t.roll(1, batch_dim), t)
-                if hidden and _content(t, places) and not matters({id(t): swapped}):
-                    found.append(UnreadInput(name, _content(t, places), by))
+                share = _content(t, places) if hidden else 0.0
+                if share and not matters({id(t): swapped}):
+                    found.append(UnreadInput(name, share, by))
         if not found or matters(dealt):
             return tuple(found)
         floats = (t for _, t in own if t.is_floating_point())

@@ -151,7 +151,7 @@ def _neighbours(calls: Sequence[Call]) -> Iterator[tuple[Call, Call]]:
         if not call.spoiled:
             reads.setdefault(_mark(call.input), []).append(call)
     for call in calls:
-        before = next(_before(call, wrote, reads), None)
+        before = _before(call, wrote, reads)
         if before is not None:
             yield before, call
         if not call.spoiled:
@@ -160,21 +160,19 @@ def _neighbours(calls: Sequence[Call]) -> Iterator[tuple[Call, Call]]:
 
 def _before(
     call: Call, wrote: dict[Mark, list[Call]], reads: dict[Mark, list[Call]]
-) -> Iterator[Call]:
+) -> Call | None:
     """The layer whose output this call, and no other, read; past batch normalisers."""
     read = call.input
     if not read.is_floating_point() or bool((read == read.flatten()[:1]).all()):
-        return  # equal numbers tell nothing of where they came from
+        return None  # equal numbers tell nothing of where they came from
     if sum(_same(read, other.input) for other in reads.get(_mark(read), [])) > 1:
-        return  # another layer makes something else of it
+        return None  # another layer makes something else of it
     for other in reversed(wrote.get(_mark(read), [])):
         if _same(other.output, read):
-            if isinstance(other.module, _BatchNorm):
-                if own_kind(other.module):
-                    yield from _before(other, wrote, reads)
-            else:
-                yield other
-            return
+            if not isinstance(other.module, _BatchNorm):
+                return other
+            return _before(other, wrote, reads) if own_kind(other.module) else None
+    return None
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
