@@ -109,6 +109,14 @@ def test_a_mask_is_told_to_be_inverted_in_whichever_way_it_is_given(text, sign):
     assert [f.name for f in found] == ["inverted-mask"]
 
 
+@pytest.mark.parametrize(("drawn", "severity"), [(25, "error"), (26, "warning"), (256, None)])
+def test_a_sampler_that_draws_a_tenth_of_the_samples_is_an_error(drawn, severity):
+    found = found_in(run(code(RARE, (DRAWN[0], DRAWN[1].format(f"torch.ones({drawn})")))))
+    assert [(f.name, f.severity) for f in found] == [("undrawn-samples", severity)][
+        : bool(severity)
+    ]
+
+
 @pytest.mark.parametrize(("times", "severity"), [(20, "warning"), (0.04, "warning"), (5, "note")])
 def test_inputs_of_another_scale_are_the_worse_the_farther_they_are_off(times, severity):
     asked = f"    with torch.no_grad(): model({times} * X)\n"
