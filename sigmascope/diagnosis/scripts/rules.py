@@ -872,7 +872,8 @@ def unchanged_inputs(run: ScriptRun) -> Iterator[Finding]:
 OTHER_SCALE = Kind(
     "other-scale",
     "a model is asked without gradients of inputs whose spread is ten times that of those that it "
-    "is trained on, or a tenth; a note from three times on",
+    "is trained on, or a tenth; a note from three times on, and of one that is called behind "
+    "another",
     "Arithmetic: spreads of what goes in",
     even_if_it_learns=True,
 )
@@ -890,7 +891,7 @@ NEARER = 0.8  # times the difference of neighbours
 @rule("script", OTHER_SCALE, INTERLEAVED_CHANNELS)
 def odd_inputs(run: ScriptRun) -> Iterator[Finding]:
     """Inputs that are not in the form of those of training, or not in that of images."""
-    for m in run.modules:
+    for place, m in enumerate(run.modules):
         if run.steps >= FEW and m.interleaved < NEARER:
             channels = m.shapes[0][0][1] if m.shapes[0] else 0
             yield INTERLEAVED_CHANNELS.finding(
@@ -907,10 +908,12 @@ def odd_inputs(run: ScriptRun) -> Iterator[Finding]:
         if run.steps < FEW or not trained or not asked:
             continue
         times = median(asked) / median(trained)
+        # what a later one reads may be made by the first, and be drawn in training alone
+        far = place == 0 and not 1 / FAR_OFF < times < FAR_OFF
         if not 1 / OFF < times < OFF:
             yield OTHER_SCALE.finding(
                 _where(m.place),
-                "note" if 1 / FAR_OFF < times < FAR_OFF else "warning",
+                "warning" if far else "note",
                 _share(1, 1),
                 f"{m.kind} is trained on inputs whose spread is {median(trained):.3g}, and asked "
                 f"without gradients of such whose spread is {median(asked):.3g}: what was done to "

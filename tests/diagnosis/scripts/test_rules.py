@@ -124,6 +124,15 @@ def test_inputs_of_another_scale_are_the_worse_the_farther_they_are_off(times, s
     assert (found.name, found.severity) == ("other-scale", severity)
 
 
+def test_of_what_is_called_behind_another_another_scale_is_a_note():
+    """As of a decoder that is given draws in training and means behind it."""
+    first = (SETUP, "first = nn.Linear(8, 8)")
+    asked = "    with torch.no_grad(): model(20 * first(X))\n"
+    drawn = (LOSS, LOSS.replace("model(x)", "model(first(x).detach())"))
+    found = found_in(run(code(first, (LOADER, asked + LOADER), drawn)))
+    assert [f.severity for f in found if f.name == "other-scale"] == ["note"]
+
+
 LATE = {  # what a second phase does, by the finding that tells it
     "other-parameters": ((LOADER, HEAD + LOADER),),
     "left-out-parameters": (
