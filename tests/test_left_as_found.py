@@ -6,6 +6,7 @@ product of models, doors and ends is slow; a part of it that is drawn anew from 
 
 import random
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -245,6 +246,24 @@ def test_a_loss_that_remembers_is_left_as_found(door):
     before = fingerprint(loss=loss)
     door(net, torch.randn(12, 6), torch.arange(12) % 3, loss)
     assert not differences(before, fingerprint(loss=loss))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_loss_that_draws_leaves_random_states_alone(door, monkeypatch, as_users_see_it):
+    """Without the checker of shapes, which draws, too: the entries of lists that it looks at."""
+
+    def drawing(output, targets):
+        weight = 0.5 + random.random() + np.random.rand()
+        return weight * F.cross_entropy(F.dropout(output, 0.1), targets)
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    x, y = torch.randn(12, 6), torch.arange(12) % 3
+    monkeypatch.setitem(globals(), "loss", drawing)
+    before = process()
+    with suppress(*EXPECTED):
+        DOORS[door](net, x, y)
+    assert process() == before
 
 
 def _otherwise(t):

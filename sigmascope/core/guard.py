@@ -937,20 +937,28 @@ HANDS = 8  # frames between a mode that hears a call and the function that it ha
 @contextmanager
 @unbroken
 def random_states(seed: int | None = None) -> Iterator[None]:
-    """Leave torch's random states behind the block as they were before it, on every device.
+    """Leave the random states of torch (on every device), NumPy and Python as they were.
 
     Args:
         seed: Of all of them inside of the block; they go on from where they are without one.
     """
-    import torch  # this room is loaded before `--help` is shown, and does not wait for it
+    import numpy as np  # this room is loaded before `--help` is shown, and does not wait for these
+    import torch
 
     kind, devices = _started()
-    with torch.random.fork_rng(devices=devices, device_type=kind):
-        if seed is not None:
-            torch.default_generator.manual_seed(seed)
-            if devices:
-                torch.get_device_module(kind).manual_seed_all(seed)
-        yield
+    of_python, of_numpy = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=devices, device_type=kind):
+            if seed is not None:
+                random.seed(seed)
+                np.random.seed(seed)
+                torch.default_generator.manual_seed(seed)
+                if devices:
+                    torch.get_device_module(kind).manual_seed_all(seed)
+            yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
 
 
 class DrawnNumbers:

@@ -8,7 +8,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from sigmascope.core.guard import Budget, OverBudget, Refusal, door, printable
+from sigmascope.core.guard import Budget, OverBudget, Refusal, door, printable, random_states
 from sigmascope.core.records import Estimate, Shown
 from sigmascope.diagnosis.trainability import scores
 from sigmascope.diagnosis.trainability.copies import Optimizer
@@ -253,7 +253,8 @@ def ranked_entries(
         with _naming(e.name):
             subject = Subject(e.model, e.batch, batch_dim=e.batch_dim)
             loss = of_output(e.loss, subject.output, subject.output_rule, e.targets)
-            scalar_loss(loss, subject.output, e.targets)
+            with random_states():  # a loss may draw
+                scalar_loss(loss, subject.output, e.targets)
         fitting.append(replace(e, loss=loss))
     entries = fitting
     budget, tried = Budget.of(budget), []

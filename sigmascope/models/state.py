@@ -708,8 +708,6 @@ def settings() -> list[Undo]:
         *(_attribute(place, name) for place, name in ATTRIBUTES),
         *(_hooks(found) for found in GLOBAL_HOOKS),
         lambda: None if device() is before else torch.set_default_device(to),
-        partial(np.random.set_state, np.random.get_state()),
-        partial(random.setstate, random.getstate()),
     ]
 
 
