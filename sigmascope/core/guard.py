@@ -951,7 +951,7 @@ def random_states(seed: int | None = None) -> Iterator[None]:
         with torch.random.fork_rng(devices=devices, device_type=kind):
             if seed is not None:
                 random.seed(seed)
-                np.random.seed(seed)
+                np.random.seed(seed % 2**32)  # which takes no others
                 torch.default_generator.manual_seed(seed)
                 if devices:
                     torch.get_device_module(kind).manual_seed_all(seed)
