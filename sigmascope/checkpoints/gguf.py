@@ -138,7 +138,7 @@ def read_gguf(location: str) -> Parsed:
                 of = GGMLQuantizationType(entry.kind)
                 numbers, size = GGML_QUANT_SIZES[of]
                 dequantize(np.zeros((1, size), dtype=np.uint8), of)
-            except (ValueError, KeyError, NotImplementedError):
+            except (ValueError, KeyError, NotImplementedError):  # how gguf says: it cannot
                 named = next((k.name for k in GGMLQuantizationType if k == entry.kind), None)
                 named = named or f"type {entry.kind} of ggml"
                 why = f"{named}: blocks whose layout gguf does not decode; requantise to Q8_0."

@@ -281,11 +281,12 @@ def test_an_order_is_asked_for_among_the_places_within(places, told, batch):
     assert inner_order(subject.scene, subject.output) == (0.0 if told else None)
 
 
-def test_a_layer_that_goes_through_the_places_sees_their_order():
+@pytest.mark.parametrize("places", [4, 5, 8])  # of two within there is one other order
+def test_a_layer_that_goes_through_the_places_sees_their_order(places):
     torch.manual_seed(0)
     model = Net(lambda m, x: m.b(m.a(x))[1][0], a=nn.Embedding(WORDS, 3), b=nn.GRU(3, 4))
     model.b.batch_first = True
-    subject = Subject(model, torch.randint(WORDS, (5, 8)))
+    subject = Subject(model, torch.randint(WORDS, (5, places)))
     found = inner_order(subject.scene, subject.output)
     assert found is not None
     assert found > 1e-3

@@ -103,7 +103,10 @@ def test_where_numbers_cease_to_be_numbers_is_told_with_its_line(name):
 LOADER = "    for x, y in loader:\n"
 
 
-@pytest.mark.parametrize(("text", "sign"), [(HIDES, "!="), (DOT, "==")])
+BY_PLACE = DOT.replace("attn_mask=", "")
+
+
+@pytest.mark.parametrize(("text", "sign"), [(HIDES, "!="), (DOT, "=="), (BY_PLACE, "==")])
 def test_a_mask_is_told_to_be_inverted_in_whichever_way_it_is_given(text, sign):
     found = found_in(run(code((SETUP, READS.format(text.format(sign))), (LOSS, READ))))
     assert [f.name for f in found] == ["inverted-mask"]
@@ -122,6 +125,16 @@ def test_inputs_of_another_scale_are_the_worse_the_farther_they_are_off(times, s
     asked = f"    with torch.no_grad(): model({times} * X)\n"
     (found,) = found_in(run(code((LOADER, asked + LOADER))))
     assert (found.name, found.severity) == ("other-scale", severity)
+
+
+@pytest.mark.parametrize(
+    ("columns", "batch", "told"), [(2, 16, True), (1, 16, False), (8, 32, True), (8, 8, False)]
+)
+def test_an_answer_is_told_among_several_columns_and_of_sixteen_rows(columns, batch, told):
+    some = f"nn.functional.mse_loss(model(x[:, :{columns}])[:, 0], 1 - 3 * x[:, 0])"
+    shapes = ("nn.Linear(8, 16)", f"nn.Linear({columns}, 16)")
+    found = found_in(run(code(shapes, (LOSS, some), ("batch_size=16", f"batch_size={batch}"))))
+    assert ("answer-among-inputs" in [f.name for f in found]) is told
 
 
 def test_of_what_is_called_behind_another_another_scale_is_a_note():

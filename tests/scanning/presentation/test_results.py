@@ -231,6 +231,17 @@ def test_new_and_turned_directions_are_counted():
     assert "turned by 20° (median), at most by 48°" in angle
 
 
+def test_the_matrix_with_most_new_directions_is_named():
+    sites = [r.site for r in MOVED.series("intruders") if r.estimate.value > 0]
+    most = sites[len(sites) // 2]
+    more = lambda r: r.quantity == "intruders" and r.site == most
+    readings = tuple(
+        replace(r, estimate=Estimate.exactly(4.0)) if more(r) else r for r in MOVED.readings
+    )
+    said, *_ = under("Directions", text(replace(MOVED, readings=readings)))
+    assert said.endswith(f"most in {most}: 4.")
+
+
 def test_where_no_direction_was_compared_none_are_told():
     compared = ("largest angle", "intruders")
     few = replace(MOVED, readings=tuple(r for r in MOVED.readings if r.quantity not in compared))
