@@ -76,6 +76,7 @@ COMMANDS = (
 AT_ONCE = (theorems, explain, export, view)  # which have no work to speak of, or end by themselves
 NO_MEMORY = re.compile("not enough memory|can't allocate memory|out of memory", re.IGNORECASE)
 UNLOADED = re.compile(r"\.so\b|\.dll\b|\.dylib\b|DLL load failed")  # of compiled code
+ADDRESSES = 10**9  # bytes that torch and SciPy map before they work; they do with 0.92e9
 NARROW = 40  # columns; in fewer, help would be laid out for ever
 UNDER = {"bottleneck": (train,)}  # commands of commands
 for command in COMMANDS:
@@ -116,6 +117,7 @@ def main() -> None:
         if command not in (*COMMANDS, *sum(UNDER.values(), ())):  # help or the version
             command(*bound.args, **bound.kwargs)
             sys.exit(HEALTHY)
+        _require_address_space()
         with results_apart():
             if command not in AT_ONCE:
                 STATUS.begin("loading torch")
@@ -150,6 +152,21 @@ def main() -> None:
     finally:
         STATUS.end()
     sys.exit(MISUSED)
+
+
+def _require_address_space() -> None:
+    """Refuse to begin where OpenBLAS, for want of memory, would ask for it again without end."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if allowed != resource.RLIM_INFINITY and allowed < ADDRESSES:
+        raise guard.Refusal(
+            f"The shell allows {allowed / 1e9:.2f} GB of address space (`ulimit -v`); torch and "
+            f"SciPy take {ADDRESSES / 1e9:.0f} GB before the first number, and hang without. "
+            "Allow more (`ulimit -v unlimited`)."
+        )
 
 
 def _said(error: BaseException) -> str:

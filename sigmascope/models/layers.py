@@ -197,11 +197,7 @@ class Statisticians:
             # statistics in the place of its running ones.
             assert isinstance(module, _BatchNorm)
             if own_kind(module):
-                y = _standardised(module, x, mean, variance)
-                shape = [1, -1] + [1] * (y.ndim - 2)
-                if module.weight is not None:
-                    y = y * module.weight.view(shape)
-                return y if module.bias is None else y + module.bias.view(shape)
+                return _affine(module, x, mean, variance, module.weight, module.bias)
             kept = module.running_mean, module.running_var, module.training
             try:
                 module.running_mean, module.running_var, module.training = mean, variance, False
@@ -255,12 +251,12 @@ def standardised(
     elif isinstance(module, _InstanceNorm) and module.running_mean is None:
         normal = F.instance_norm(x, eps=module.eps)
     elif isinstance(module, _BatchNorm) and len(frozen.get(module, ())) == 1:
-        normal = _standardised(module, x, *frozen[module][0])
+        normal = _affine(module, x, *frozen[module][0])
     elif isinstance(module, _BatchNorm) and module not in frozen:
         mean, variance = module.running_mean, module.running_var
         if variance is not None:
             mean = torch.zeros_like(variance) if mean is None else mean
-            normal = _standardised(module, x, mean, variance)
+            normal = _affine(module, x, mean, variance)
     if normal is None or own_kind(module):
         return normal
     # the normaliser's weight and bias, applied to the dimension that its kind gives them
@@ -281,10 +277,16 @@ def standardised(
     return normal
 
 
-def _standardised(module: nn.Module, x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-    assert isinstance(module, _BatchNorm)
-    shape = [1, -1] + [1] * (x.ndim - 2)
-    return (x - mean.view(shape)) / (variance + module.eps).sqrt().view(shape)
+def _affine(
+    module: _BatchNorm,
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """What a batch normaliser writes with its statistics held constant."""
+    return F.batch_norm(x, mean, variance, weight, bias, training=False, eps=module.eps)
 
 
 # ------------------------------------------------------------------------------

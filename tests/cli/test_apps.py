@@ -84,8 +84,9 @@ def test_what_is_our_fault_has_no_help(sigmascope, monkeypatch):
 
 
 LIMITS = {  # of the shell, by exec, and what is said where a command cannot live with them
-    "-v 650000": "could not be loaded|not enough memory|could not begin|ended before its|^$",
-    "-v 800000": "could not be loaded|not enough memory|could not begin|ended before its|^$",
+    "-v 400000": "address space",
+    "-v 800000": "address space",
+    "-v 1000000": "not enough memory|could not begin|ended before its|^$",
     "-n 6": "allow more|^$",
     "-n 9": "allow more|^$",
 }
@@ -120,6 +121,14 @@ def test_under_a_limit_of_the_shell_it_works_or_says_which(tmp_path, limit, word
     assert "fault of sigmascope" not in done.stderr
     said = done.stderr if done.returncode else ""
     assert re.search(LIMITS[limit], said), done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of other systems mean other things")
+def test_less_memory_than_libraries_need_to_load_is_refused_before_they_hang():
+    line = f"ulimit -v 650000; exec {sys.executable} -m sigmascope explain NAME"
+    said = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert said.returncode == 2
+    assert "ulimit -v unlimited" in said.stderr
 
 
 @pytest.mark.parametrize(
