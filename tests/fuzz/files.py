@@ -354,17 +354,13 @@ class Files:
             shutil.copy(good, place)
         file = place / inside if inside else place
         data = file.read_bytes()
-        for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        for before in range(rng.choice((1, 1, 1, 2, 3))):
             try:
                 data = rng.choice(ways)(data, rng)
-            except (
-                ValueError,
-                zipfile.BadZipFile,
-                struct.error,
-                NotImplementedError,
-                sqlite3.Error,
-            ):
-                data = bytes_broken(data, rng)  # it was broken before, and cannot be read
+            except Exception:
+                if not before:
+                    raise
+                data = bytes_broken(data, rng)  # what was broken already cannot be read
         file.write_bytes(data)
         return self.command(rng.choice(doors), place.name, rng), file
 

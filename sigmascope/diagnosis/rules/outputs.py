@@ -22,7 +22,7 @@ from sigmascope.diagnosis.rules.representations import (
 from sigmascope.diagnosis.rules.training import TRAINING
 from sigmascope.diagnosis.rules.trends import samples_of
 from sigmascope.diagnosis.trainability.model import likely_to_fit
-from sigmascope.survey.views.task import ENDLESS, EVENLY, UNPAIRED
+from sigmascope.survey.views.task import ADRIFT, ENDLESS, EVENLY, UNPAIRED
 
 SEARCHED = "quasi-newton"  # through operations number by number or row by row
 WHOLE = 2e-3  # of a number of classes, by which one that is found may miss
@@ -619,8 +619,9 @@ def reversed_loss(profile: Profile) -> Iterator[Finding]:
 
 UNBOUNDED = Kind(
     "unbounded-loss",
-    "the loss falls without end as outputs grow, and faster than they do, along its gradient or "
-    "at random: a term of it has the wrong sign, or lacks what holds it",
+    "the loss falls without end as outputs grow: faster than they do, along its gradient or at "
+    "random, for a term of it has the wrong sign, or lacks what holds it; or by what is added to "
+    "some columns, for scores of parts are taken for logarithms of their shares",
     "Arithmetic: the loss of outputs that are moved ever farther",
     even_if_it_learns=True,
     brings=(*TRAINING, *COLLAPSE, OUT_OF_REACH, LOUD_OUTPUT, UNSCALED_TARGETS, REVERSED_LOSS),
@@ -629,7 +630,7 @@ UNBOUNDED = Kind(
 
 @rule("task", UNBOUNDED)
 def unbounded_loss(profile: Profile) -> Iterator[Finding]:
-    """A loss that is the lower the larger the outputs are."""
+    """A loss that is the lower the larger the outputs are, without end."""
     task = _Task.of(profile)
     if task.word(q.UNBOUNDED_LOSS) == ENDLESS:
         yield UNBOUNDED.finding(
@@ -641,6 +642,18 @@ def unbounded_loss(profile: Profile) -> Iterator[Finding]:
             (
                 "Look for a term with the wrong sign (a divergence that is taken away, an error "
                 "that is maximised), or give what is to be large a bound, as a margin.",
+            ),
+        )
+    elif task.word(q.UNBOUNDED_LOSS) == ADRIFT:
+        yield UNBOUNDED.finding(
+            "(loss)",
+            "warning",
+            task.evidence(q.UNBOUNDED_LOSS),
+            "What is added to some columns of the output comes off the loss, at every sample and "
+            "wherever outputs are: training makes them large without end, and the loss falls.",
+            (
+                "Take `log_softmax` of these columns first, as of the weights of a mixture: what "
+                "the loss takes for logarithms of shares is to add up to one.",
             ),
         )
 

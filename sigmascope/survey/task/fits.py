@@ -35,6 +35,7 @@ LARGEST = 10**6
 DRAWS = (1.0, 10.0, 1e2, 1e4)  # sizes of what the last weight may write
 GROWS = 10.0  # times, from the third of these to the last: then there is no end
 FAR = (1.0, 10.0, 1e2, 1e3, 1e4)  # times the size of an output
+PARTS, ADDED = (1, 2, 3, 4), (-1e3, -1.0, 1.0, 1e3)  # of the columns; to them
 STEEPER = 30.0  # growth from each of these to the next that no line has
 SAME = 1e-6
 DRAWN = 5  # embeddings that are made up
@@ -79,6 +80,8 @@ class TaskFit:
         held: Whether a loss of probabilities has some, though no operation was seen to hold them
             between 0 and 1: what they can be is then not known.
         large: Whether outputs are so many that the best ones were not searched for.
+        adrift: Whether what is added to some columns of the output comes off the loss, the same at
+            every sample and whatever outputs are, and nothing keeps outputs from growing so.
     """
 
     labels: Labels | None
@@ -108,6 +111,7 @@ class TaskFit:
     unheard: bool = False
     held: bool = False
     large: bool = False
+    adrift: bool = False
 
     @property
     def over_constant(self) -> float:
@@ -220,7 +224,40 @@ def fit_of(subject: Subject, loss: Loss, targets: Tensor) -> TaskFit:
         return TaskFit(**known, held=True)
     if possible.get("shares") and not ending.closing:  # these the search for the best did not hold
         known["reach"] = math.nan
-    return TaskFit(**known, **possible, known=True, closing=ending.closing)
+    free_range = free_end and math.inf == possible.get("most") == -possible.get("least", 0.0)
+    adrift = free_range and not needs.logarithms and _is_adrift(loss, few, theirs)
+    return TaskFit(**known, **possible, known=True, closing=ending.closing, adrift=adrift)
+
+
+def _is_adrift(loss: Loss, output: Tensor, targets: Tensor) -> bool:
+    """Whether what is added to some columns of all outputs comes off the loss, wherever they are.
+
+    So it is where scores of parts are taken for logarithms of their shares: those would have to add
+    up to one. Columns of a kind lie side by side. Every sample falls by the same: scores that are
+    weighted, as of a critic, fall at some and rise at others.
+    """
+    if output.ndim != 2:
+        return False
+    drawn = torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
+    starts = [output.detach(), drawn]
+    slopes = [_slope_of(loss, start, targets) for start in starts]
+    count, width = output.shape
+    for parts in (p for p in PARTS if width % p == 0):
+        for way in torch.eye(parts).repeat_interleave(width // parts, 1).to(output):
+            for start, slope in zip(starts, slopes, strict=True):
+                each = torch.zeros(count) if slope is None else slope @ way
+                fall = -float(each.mean())
+                if not fall > 0 or float((each + fall).abs().max()) > ALMOST * fall:
+                    break
+                here = _loss_of(loss, start, targets)
+                left = [_loss_of(loss, start + far * way, targets) for far in ADDED]
+                lost = [here - v - far * fall * count for v, far in zip(left, ADDED, strict=True)]
+                if not all(abs(x) <= ALMOST * abs(far) * fall * count
+                           for x, far in zip(lost, ADDED, strict=True)):  # fmt: skip
+                    break
+            else:
+                return True
+    return False
 
 
 def _is_answered(
@@ -451,12 +488,15 @@ def reversed_loss(
         within = float(base.min()) >= 0 and float(base.max()) <= 1
         if not within and not (needs is not None and needs.probabilities):
             pairs.append((OUTSIDE * (2 * right - 1), OUTSIDE * (2 * wrong - 1)))
-    elif labels.kind == "values" and targets.shape == base.shape:
-        right = targets.to(base)
+    elif labels.kind == "values" and targets.ndim == base.ndim and len(targets) == len(base):
+        if not all(own in (1, wide) for own, wide in zip(targets.shape, base.shape, strict=True)):
+            return None
+        right = targets.to(base).expand_as(base)  # quantiles are several columns for one target
         spread = right.std() if right.numel() > 1 else right.abs().mean()
         noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(0)).to(right)
         # either way: a loss that is linear in the output falls along one of them
-        pairs = [(right, right + size * spread * noise) for size in (0.3, 1.0, -0.3, -1.0)]
+        sizes = (0.3, 1.0) if targets.shape == base.shape else (0.3, 1.0, 10.0, 100.0)
+        pairs = [(right, right + size * spread * noise) for s in sizes for size in (s, -s)]
     return _told(loss, targets, pairs)
 
 

@@ -29,6 +29,7 @@ SAME = 1e-9  # relative: less is no difference between orders of the targets
 KINDS = 64  # of one id a sample, that are told apart
 CHANNELS = 8  # of what may be an image
 ENDLESS = "faster than outputs grow"
+ADRIFT = "by what is added to some columns"
 LARGE_INPUT, SMALL_INPUT = 30.0, 0.01  # root mean square, beyond which inputs are tried scaled
 FORGOTTEN = 0.01  # of the spread of outputs, by which inputs of unit size change them at most
 UNPAIRED = "the same slope for every sample"  # of a loss that compares no sample with its target
@@ -402,5 +403,7 @@ def _asked(fit: TaskFit, *, one: bool, alone: bool) -> Iterator[Item]:
             yield Reading("(loss)", name, Estimate.rounded(value, ulps=2**30), VIEW)
     if fit.labels_best:
         yield Fact("(loss)", q.LABELS_ARE_THE_BEST_OUTPUTS, VIEW)
-    if fit.free < -UNBOUNDED * (1 + abs(fit.now)):
+    if fit.adrift:
+        yield Fact("(loss)", q.UNBOUNDED_LOSS, VIEW, ADRIFT)
+    elif fit.free < -UNBOUNDED * (1 + abs(fit.now)):
         yield Fact("(loss)", q.UNBOUNDED_LOSS, VIEW)

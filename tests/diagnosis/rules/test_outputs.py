@@ -350,6 +350,24 @@ def test_a_divergence_that_is_taken_away_is_a_loss_without_end(sign, told):
     assert [f.name for f in found if f.name == "unbounded-loss"] == told
 
 
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_mixture_of_parts_without_shares_is_a_loss_without_end(shares):
+    g = torch.Generator().manual_seed(0)
+    x = torch.rand(64, 6, generator=g)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 9))
+
+    def loss(out, y):
+        scores, mean, spread = out.chunk(3, -1)
+        scores = scores.log_softmax(-1) if shares else scores
+        density = torch.distributions.Normal(mean, spread.exp()).log_prob(y)
+        return -torch.logsumexp(scores + density, -1).mean()
+
+    found = judge(survey.profile(model, x, targets=x[:, :1], loss=loss))
+    said = [f for f in found if f.name == "unbounded-loss"]
+    assert bool(said) is not shares
+    assert all("log_softmax" in " ".join(f.remedies) for f in said)
+
+
 def test_a_reversed_overlap_of_masks_is_no_distance():
     g = torch.Generator().manual_seed(0)
     x = torch.randn(32, 1, 8, 8, generator=g)

@@ -186,6 +186,67 @@ def test_scores_that_are_moved_are_scores(sign):
     assert (found.reversed is None) is (sign == 1)
 
 
+ONE = torch.randn(N, 1, generator=torch.Generator().manual_seed(4))
+SHARES = torch.tensor([0.1, 0.5, 0.9])
+
+
+def pinball(o, y):
+    above = y - o
+    return torch.maximum(SHARES * above, (SHARES - 1) * above).mean()
+
+
+@pytest.mark.parametrize("power", [0, 1, 2])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_columns_that_all_stand_for_one_target_are_reversed_with_the_sign(power, sign):
+    loss = (lambda o, y: (o - y).abs().pow(power).mean()) if power else pinball
+    found = fit([], lambda o, y: sign * loss(o, y), ONE, 3)
+    assert (found.reversed is None) is (sign == 1)
+
+
+def mixture(o, y, kind=torch.distributions.Normal, shares=lambda scores: scores):
+    scores, mean, spread = o.chunk(3, -1)
+    density = kind(mean, 0.1 + spread.exp()).log_prob(y)
+    return -torch.logsumexp(shares(scores) + density, -1).mean()
+
+
+def shared(o, y):
+    return mixture(o, y, shares=lambda scores: scores.log_softmax(-1))
+
+
+ADRIFT = {
+    "scores of a mixture": (lambda o, y: mixture(o, y), ONE, 6),
+    "of one part": (lambda o, y: mixture(o, y), ONE, 3),
+    "of Laplace": (lambda o, y: mixture(o, y, torch.distributions.Laplace), ONE, 12),
+}  # fmt: skip
+MOORED = {
+    "shares of a mixture": (shared, ONE, 6),
+    "cross-entropy": (F.cross_entropy, CLASSES, 4),
+    "a critic": (lambda o, y: (o * y).mean(), ONE.sign(), 1),
+    "a contrast": (lambda o, y: (o[::2] * y[::2].abs() - o[1::2] * y[1::2].abs()).mean(), ONE, 1),
+    "a policy": (lambda o, y: (o.log_softmax(1)[:, 0] * y[:, 0].abs()).mean(), ONE, 4),
+    "a normal density": (
+        lambda o, y: (o[:, 1] + (o[:, 0] - y[:, 0]).square() / o[:, 1].exp().square()).mean(),
+        ONE, 2,
+    ),
+    "a quantile": (pinball, ONE, 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*ADRIFT, *MOORED])
+@pytest.mark.parametrize("scale", [1e-2, 1.0, 50.0])
+def test_what_is_added_to_columns_comes_off_no_loss_that_holds_them(name, scale):
+    loss, targets, width = (ADRIFT | MOORED)[name]
+    found = fit([], lambda o, y: scale * loss(o, y), targets, width)
+    assert found.adrift is (name in ADRIFT)
+
+
+@pytest.mark.parametrize("last", [nn.LogSoftmax(-1), nn.Tanh(), nn.LogSigmoid()])
+def test_outputs_that_are_held_do_not_drift(last):
+    loss = lambda o, y: mixture(torch.cat([o, 0 * o, 0 * o], 1), y)
+    assert fit([], loss, ONE).adrift
+    assert not fit([last], loss, ONE).adrift
+
+
 VALUES = torch.randn(N, 4, generator=G)
 
 
