@@ -430,7 +430,7 @@ class Observer(Closing):
                 numbers = sum(p.numel() for _, p in own)
                 self.run.cuts.append(CutSeen(q.place, "no_grad", names, numbers, of + numbers))
         self.run.turned, self.run.draws = self._recorder.turned, self._recorder.draws
-        self.run.ahead = bool(self._recorder.ahead)
+        self.run.ahead, self.run.reordered = bool(self._recorder.ahead), self._recorder.reordered
         self.run.drawn = {key[:2]: counts for key, counts in self._recorder.again.items()}
         idle = (each.seen for each in self._live if not each.seen.steps)
         self.run.unstepped = [seen for seen in idle if seen.given]

@@ -77,6 +77,7 @@ MAXIMA = ("max", "amax", "gather")  # of values of actions, as of a step that li
 WALKS = 3  # graphs that are followed from one place
 NODES = 20_000  # of a graph, at which one stops
 SHAPED = ("view", "reshape")
+EXCHANGED = 64  # numbers of a tensor whose shape is looked at
 INDEXED = ("getitem", "gather", "index_select", "take", "embedding")
 SAMPLES = 128  # that a diagnosis takes
 LOSSES = (
@@ -393,6 +394,8 @@ class Recorder(TorchFunctionMode):
             targets are that look ahead; or such sums, which are detached behind it.
         draws: How often of two draws of whole numbers alike one went into a module and the other
             was an index alone, by the places of both.
+        reordered: How often a tensor was given a shape of the same lengths in another order, by
+            place and both shapes.
     """
 
     def __init__(self, place: Callable[[], Any]) -> None:
@@ -408,6 +411,7 @@ class Recorder(TorchFunctionMode):
         self.hidden = list[tuple[Any, Tensor]]()
         self.bootstraps = dict[int, Any]()
         self.ahead, self.draws = set[int](), Counter[Any]()
+        self.reordered = Counter[Any]()
         self._whole: list[tuple[Any, Any, Tensor]] = []  # numbers drawn in this pass: how, where
         self.shares: Any = None
         self._quiet: tuple[int, list[weakref.ref[Tensor]]] = 0, []  # and what is made of it
@@ -460,6 +464,12 @@ class Recorder(TorchFunctionMode):
             if self.looking:
                 if name == "log_softmax":
                     self.shares = self._place()
+                if name in SHAPED and args[0].shape != found.shape:
+                    shapes = tuple(args[0].shape), tuple(found.shape)
+                    # of lengths of one, and of few, another order says little
+                    if sorted(shapes[0]) == sorted(shapes[1]) and found.numel() >= EXCHANGED:
+                        long = [[n for n in shape if n > 1] for shape in shapes]
+                        self.reordered[self._place(), shapes] += long[0] != long[1]
                 if name in MASKING and (mask := _hidden(name, args, kwargs or {})) is not None:
                     self.hidden.append((self._place(), mask))
                 if name in CUTS and isinstance(args[0], Tensor) and args[0].grad_fn is not None:

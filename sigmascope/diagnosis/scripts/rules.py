@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Finding, Kind, Reading, Rule, rule
+from sigmascope.diagnosis.rules.dependences import MIXED_SAMPLES
 from sigmascope.diagnosis.rules.outputs import DOUBLE_SOFTMAX, OUT_OF_REACH, SINGLE_TARGET
 from sigmascope.diagnosis.rules.sequences import COPIED_TARGETS, EXPLODING_THROUGH_TIME
 from sigmascope.diagnosis.rules.steps import OUTWEIGHED_ERROR
@@ -1692,6 +1693,37 @@ def scrambled_classes(run: ScriptRun) -> Iterator[Finding]:
             )
 
 
+EXCHANGED_DIMENSIONS = Kind(
+    "exchanged-dimensions",
+    "`view` or `reshape` gives a tensor a shape of the same lengths in another order: no number "
+    "moves, and what belonged to one sample or place belongs to another",
+    "Arithmetic: a shape alone transposes nothing",
+    even_if_it_learns=True,
+    brings=(*TRAINING, SCRAMBLED_CLASSES, INTERLEAVED_CHANNELS, MIXED_SAMPLES),
+)
+
+
+@rule("script", EXCHANGED_DIMENSIONS)
+def exchanged_dimensions(run: ScriptRun) -> Iterator[Finding]:
+    """`x.view(time, batch, features)` of what is `[batch, time, features]`."""
+    for (place, (before, after)), count in run.reordered.items():
+        if run.steps < FEW or count < LOOKS or place is None:
+            continue
+        left, order = [*range(len(before))], list[int]()
+        for length in after:
+            order.append(next(d for d in left if before[d] == length))
+            left.remove(order[-1])
+        yield EXCHANGED_DIMENSIONS.finding(
+            _where(place),
+            "warning",
+            _share(1, 1),
+            f"A tensor of shape {list(before)} is given the shape {list(after)} at "
+            f"{_where(place)}: that moves no number, and exchanges no dimensions. What stood in "
+            "one row stands in several, beside what does not belong there.",
+            (f"If dimensions are to be exchanged: `x.permute({', '.join(map(str, order))})`.",),
+        )
+
+
 NARROW_SCORES = Kind(
     "narrow-scores",
     "scores of a cross-entropy are products of vectors of length one, times a number so small that "
@@ -1722,7 +1754,7 @@ UNRELATED_PAIRS = Kind(
     even_if_it_learns=True,
 )
 SURELY, BY_CHANCE = 8.0, 3.0  # standard errors
-LOOKS = 3  # at a call of a loss
+LOOKS = 3  # at a call of a loss, or steps
 BALANCE = 1.5  # times the weight, or the number
 
 
@@ -2370,6 +2402,7 @@ RULES: tuple[Rule[ScriptRun], ...] = (
     idle_parameters,
     misread_losses,
     scrambled_classes,
+    exchanged_dimensions,
     misled_scores,
     mistaken_tasks,
     copied_targets,

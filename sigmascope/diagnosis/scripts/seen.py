@@ -426,6 +426,8 @@ class ScriptRun:
             the loss; -1 where there was none.
         scrambled: Shapes of scores that were laid out as rows of classes though classes are not
             their last dimension, by the place of their loss.
+        reordered: How often a tensor was given a shape of the same lengths in another order, by
+            place and both shapes, in the first steps.
         spreads: Operations between output and loss that spread an output over targets of another
             rank: name, both shapes, place; how often in the steps that were recorded.
         step: The one of the main optimizer, if it was recorded.
@@ -506,6 +508,7 @@ class ScriptRun:
     rewritten: float = 0.0
     lost_calls: tuple[int, int] = (0, 0)
     scrambled: dict[Line | None, tuple[int, ...]] = field(default_factory=dict)
+    reordered: Counter[Any] = field(default_factory=Counter)
     masked: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
     agreed: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
     told_apart: dict[Line | None, float] = field(default_factory=dict)

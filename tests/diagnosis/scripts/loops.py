@@ -332,6 +332,9 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (BACK, f"        nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n{BACK}"),
     ),
     "other-scale": ((LOADER, f"    with torch.no_grad(): model(20 * X)\n{LOADER}"),),
+    "exchanged-dimensions": (
+        (LOSS, "nn.functional.cross_entropy(model(x.reshape(8, 16).mT), y)"),
+    ),
     "interleaved-channels": ((SETUP, IMAGES), (LOSS, SEEN.format("reshape(16, 3, 12, 12)"))),
     "inverted-mask": ((SETUP, READS.format(ATTENDED.format("!="))), (LOSS, READ)),
     "agreeing-adversaries": (
@@ -590,6 +593,12 @@ HEALTHY = {
             ("loss that rises at last", "min", "abs(epoch - 1) / 10"),
         )
     },
+    "numbers that are laid out otherwise": (
+        (LOSS, "nn.functional.cross_entropy(model(x.view(16, 2, 4).mT.reshape(16, 8)), y)"),
+    ),
+    "a place for one": (
+        (LOSS, "nn.functional.cross_entropy(model(x[:, None].reshape(1, 16, 8)[0]), y)"),
+    ),
     "inputs twice as large": ((LOADER, f"    with torch.no_grad(): model(2 * X)\n{LOADER}"),),
     "stripes of three pixels": (
         (SETUP, f"{IMAGES}pixels[:, :, ::3] *= 0"), (LOSS, SEEN.format("movedim(3, 1)")),
