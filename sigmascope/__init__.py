@@ -8,6 +8,7 @@ The other rooms are imported by name, as `from sigmascope import watching`.
 
 import difflib
 import importlib.util
+import random
 import sys
 from typing import Any
 
@@ -21,7 +22,11 @@ __all__ += ["__version__"]
 def __getattr__(name: str) -> Any:
     """A door or a room, imported when it is first asked for."""
     if name in __all__ or name.startswith("__"):
-        return _loaded(name)
+        state = random.getstate()  # of the script that asks: `rich` draws as it is imported
+        try:
+            return _loaded(name)
+        finally:
+            random.setstate(state)
     if importlib.util.find_spec(f"{__name__}.{name}") is not None:
         guess = f" It is a room of its own: `from {__name__} import {name}`."
     else:

@@ -100,3 +100,18 @@ def test_a_name_that_is_not_there_has_a_neighbour(name, says):
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert re.search(says, said.stdout.strip()), said.stdout
     assert not hasattr(sigmascope, "__wrapped__")
+
+
+def test_what_is_imported_when_it_is_first_asked_for_draws_no_number():
+    """Asked of a fresh process: rich draws one as it is imported."""
+    code = """
+import random, torch, sigmascope as ss
+random.seed(7)
+print(ss.profile(torch.nn.Linear(3, 2), torch.randn(5, 3), views=("weights",)))
+ss.text(ss.explain("rank-collapse"))
+seen = random.random()
+random.seed(7)
+print(seen == random.random())
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[-1] == "True"

@@ -7,6 +7,7 @@ first asked for, so that what nobody needs is never loaded. To add a thing is to
 and one line here.
 """
 
+import random
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -62,4 +63,8 @@ def report() -> ModuleType:
 @cache
 def modules(names: tuple[str, ...]) -> tuple[ModuleType, ...]:
     """The modules of one of these lists, imported."""
-    return tuple(import_module(name) for name in names)
+    state = random.getstate()  # of the script that asks: `rich` draws as it is imported
+    try:
+        return tuple(import_module(name) for name in names)
+    finally:
+        random.setstate(state)

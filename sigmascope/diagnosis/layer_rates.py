@@ -66,7 +66,7 @@ def layer_rates(
     whole = subject.curvature("gauss-newton")
     generator = generator or torch.Generator().manual_seed(0)
     # where the entries of each module's own parameters are; tied ones belong to the first
-    sizes = {n: p.numel() for n, p in model.named_parameters()}
+    sizes = {n: p.numel() for n, p in subject.model.named_parameters()}
     at, places = 0, dict[str, list[Tensor]]()
     for name in whole.parameters:
         places.setdefault(_owner(name), []).append(torch.arange(at, at + sizes[name]))
@@ -91,7 +91,7 @@ def layer_rates(
         together = _top(Operator(A.shape, apply, apply, A.like), *FINE, generator).high
     rates = {name: share / (together * top) for name, top in tops.items()}
     groups: dict[str, list[nn.Parameter]] = {}
-    for name, p in model.named_parameters():
+    for name, p in subject.model.named_parameters():
         if p.requires_grad:
             groups.setdefault(_owner(name) if _owner(name) in rates else REST, []).append(p)
     rates[REST] = min(rates.values())  # what has no curvature gets the smallest

@@ -1,6 +1,7 @@
 """The batch, its samples and its targets, and matrices whose rows they are."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
@@ -27,6 +28,7 @@ __all__ = [
     "beside",
     "chosen",
     "class_dim",
+    "in_double",
     "loss_name",
     "mapped",
     "prepared",
@@ -517,12 +519,80 @@ def scalar_loss(loss: Loss, out: Tensor, targets: Any) -> Tensor:
         words = str(error).rstrip(".")
         raise Refusal(
             f"`loss` must accept the output {tuple(out.shape)} and the targets {shape}, got "
-            f"{type(error).__name__}: {words}. Pass targets and a loss that fit the output."
+            f"{type(error).__name__}: {words}. {_fitting(loss, out.detach(), targets)}"
         ) from error
-    if not isinstance(value, Tensor) or value.numel() != 1:
-        got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        raise Refusal(f"`loss` must return a scalar, got {got}. Reduce it with .mean().")
+    if not isinstance(value, Tensor):
+        advice = "Return the tensor, as it is before `.item()` or `float()`"
+        if isinstance(value, Mapping | tuple | list):
+            advice = "Return the loss alone, as in `lambda output, targets: loss(…)[0]`"
+        raise Refusal(
+            f"`loss` must return a tensor of one number, got a value of type "
+            f"{type(value).__name__}. {advice}."
+        )
+    if value.numel() != 1:
+        raise Refusal(
+            f"`loss` must return a scalar, got {tuple(value.shape)}. Reduce it with .mean()."
+        )
     return value.squeeze()
+
+
+def _fitting(loss: Loss, out: Tensor, targets: Any) -> str:
+    """What to do about a loss that does not take the targets, tried before it is said."""
+    if isinstance(loss, type):
+        return f"Pass one of that class: `{loss.__name__}()`."
+    said = "targets" if isinstance(targets, Tensor) else "torch.as_tensor(targets)"
+    forms: dict[str, Callable[[Tensor], Tensor]] = {
+        said: lambda t: t,
+        f"{said}.squeeze(-1)": lambda t: t.squeeze(-1),
+        f"{said}.long()": lambda t: t.long(),
+        f"{said}.squeeze(-1).long()": lambda t: t.squeeze(-1).long(),
+        f"{said}.float()": lambda t: t.to(out.dtype),
+    }
+    for line, form in forms.items():
+        with suppress(Exception, SystemExit), random_states(), torch.no_grad():
+            held = torch.as_tensor(targets).to(out.device)
+            made = form(held.clone())  # which a loss may write over
+            apart = made.is_floating_point() and made.shape != out.shape  # would be spread
+            if apart or bool((made.flatten() != held.flatten()).any()):
+                continue
+            value = loss(out.clone(), made)
+            if isinstance(value, Tensor) and value.numel() == 1:
+                return f"It takes `{line}`: pass that."
+    return "Pass targets and a loss that fit the output."
+
+
+def in_double(loss: Loss) -> Loss:
+    """A loss that takes outputs in double precision, whatever the numbers of its own are in.
+
+    Weights of classes are in single precision, as in `nn.CrossEntropyLoss(weight=w)`, and torch
+    joins no others to an output in double.
+    """
+
+    def widened(out: Tensor, targets: Any) -> Tensor:
+        try:
+            return loss(out, targets)
+        except RuntimeError:
+            with _Widening():
+                return loss(out, targets)
+
+    return widened
+
+
+class _Widening(TorchFunctionMode):
+    """Functions that are given a tensor in double precision are given no floats in a lesser one."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given: Any = (args, kwargs or {})
+        floats = {t.dtype for t in tensors(given) if t.is_floating_point()}
+        if len(floats) > 1 and torch.float64 in floats and not func.__name__.endswith("_"):
+            given = mapped(given, lambda t: t.double() if t.is_floating_point() else t)
+        return func(*given[0], **given[1])
 
 
 def require_task(output: Tensor, targets: Any, loss: Loss, *, count: int, batch_dim: int) -> None:

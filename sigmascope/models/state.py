@@ -742,6 +742,23 @@ def uses_batch_statistics(module: nn.Module) -> bool:
         return isinstance(module, _BatchNorm) and (module.training or module.running_mean is None)
 
 
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The user's own module, inside of what `torch.compile` and data parallelism put around it."""
+    *_, inner = within(model)
+    return inner
+
+
+def within(model: nn.Module) -> Iterator[nn.Module]:
+    """A model and what its wrappers hold, the user's own module last."""
+    yield model
+    if isinstance(model, nn.parallel.DistributedDataParallel | nn.DataParallel):
+        yield from within(model.module)
+    elif isinstance(model, nn.Module):  # whose `__getattr__` may answer to any name
+        inner = vars(model).get("_modules", {}).get("_orig_mod")  # of `torch.compile`
+        if isinstance(inner, nn.Module):
+            yield from within(inner)
+
+
 def is_compiled(module: nn.Module) -> bool:
     """Whether it was handed to `torch.compile`, or is what that has made."""
     has = vars(module).get("_compiled_call_impl")  # neither has a public name

@@ -84,7 +84,7 @@ from sigmascope.models.samples import (
     sample_count,
     spectra_of,
 )
-from sigmascope.models.state import ALONE, still, uses_batch_statistics
+from sigmascope.models.state import ALONE, still, unwrapped, uses_batch_statistics
 from sigmascope.models.structure.attention import AttentionWeights, attentions
 from sigmascope.models.structure.linear import LinearPair, Stack, is_affine, linear_pairs, stack_of
 from sigmascope.models.structure.operations import (
@@ -169,10 +169,7 @@ class Subject:
                 "output to differentiate."
             )
         with ALONE:
-            original = getattr(self.model, "_orig_mod", self.model)  # what torch.compile wraps
-            if isinstance(original, nn.parallel.DistributedDataParallel):
-                original = original.module
-            object.__setattr__(self, "model", original)
+            object.__setattr__(self, "model", unwrapped(self.model))
             require_model(self.model)
             object.__setattr__(self, "batch", prepared(self.model, self.batch))
             require_finite_batch(self.model, self.batch)

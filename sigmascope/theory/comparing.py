@@ -16,6 +16,7 @@ from sigmascope.linalg.spectra import spectra
 from sigmascope.models import Weight, as_matrix
 from sigmascope.models.layers import plain
 from sigmascope.models.samples import Batch, Loss
+from sigmascope.models.state import unwrapped
 from sigmascope.survey.profiling import profile
 from sigmascope.theory import le2022
 from sigmascope.theory.views.balances import rank_one_readings
@@ -75,6 +76,7 @@ def compare(
     if isinstance(before, nn.Module) and isinstance(after, nn.Module):
         if batch is None:
             raise Refusal("`batch` is needed to compare two models: pass what to measure them on.")
+        before, after = unwrapped(before), unwrapped(after)  # whose names are those of its profile
         task = {"targets": targets, "loss": loss}
         of = {"learning_rate": learning_rate, "loss_drop": loss_drop}
         profiles = [profile(m, batch, views=VIEWS, **task) for m in (before, after)]

@@ -6,7 +6,7 @@ part and none needs to see that of another. What is not split (weights under
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from sigmascope.core.guard import Refusal
+from sigmascope.models.state import within
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,18 +240,3 @@ def features(activation: Tensor, dim: int) -> tuple[Tensor, slice, int]:
     each = -(-width // held.device_mesh.size(cuts[0]))
     first = min(each * held.device_mesh.get_local_rank(cuts[0]), width)
     return mine, slice(first, first + mine.shape[dim]), width
-
-
-def unwrapped(model: nn.Module) -> nn.Module:
-    """The user's own module, inside of what `torch.compile` and data parallelism put around it."""
-    *_, inner = within(model)
-    return inner
-
-
-def within(model: nn.Module) -> Iterator[nn.Module]:
-    """A model and what its wrappers hold, the user's own module last."""
-    yield model
-    if isinstance(model, DistributedDataParallel | nn.DataParallel):
-        yield from within(model.module)
-    elif isinstance(inner := getattr(model, "_orig_mod", None), nn.Module):  # `torch.compile`
-        yield from within(inner)

@@ -23,14 +23,14 @@ from sigmascope.core import quantities as q
 from sigmascope.core.guard import CTRL_C, Closing, door_of, on_cpu, unbroken
 from sigmascope.core.records import Finding, Skipped
 from sigmascope.models.samples import Batch, Loss
-from sigmascope.models.state import is_compiled
+from sigmascope.models.state import is_compiled, unwrapped, within
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.alarms.tracks import trained_matrices
 from sigmascope.watching.extra_passes import EagerPass
 from sigmascope.watching.hooks import removed
 from sigmascope.watching.probes import Losses, ProbeBatch
 from sigmascope.watching.probes.base import Added, all_of_torch, places
-from sigmascope.watching.processes import Processes, unwrapped, within
+from sigmascope.watching.processes import Processes
 from sigmascope.watching.run_files import Filing, about_of, opened
 from sigmascope.watching.schedule import Scheduler, chosen, require_share
 from sigmascope.watching.sinks import OWN, Column, Sink, one_line

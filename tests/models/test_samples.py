@@ -16,6 +16,7 @@ from sigmascope.models.samples import (
     beside,
     chosen,
     copied,
+    in_double,
     loss_name,
     mapped,
     of_output,
@@ -531,3 +532,39 @@ def test_asking_draws_no_number_of_the_users():
     before = torch.get_rng_state()
     of_output(lambda o, y: o.logits.bernoulli().mean(), SCORES, "output['logits']", CLASSES)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets", "says"),
+    [
+        (F.cross_entropy, torch.zeros(6, 1, dtype=torch.long), r"`targets\.squeeze\(-1\)`: pass"),
+        (F.cross_entropy, torch.zeros(6), r"It takes `targets\.long\(\)`: pass that"),
+        (F.cross_entropy, torch.zeros(6, 1), r"`targets\.squeeze\(-1\)\.long\(\)`: pass"),
+        (F.cross_entropy, torch.eye(6)[:, :3].long(), r"It takes `targets\.float\(\)`: pass"),
+        (F.cross_entropy, [0] * 6, r"It takes `torch\.as_tensor\(targets\)`: pass that"),
+        (F.cross_entropy, torch.zeros(6) + 0.5, "Pass targets and a loss that fit the output"),
+        (nn.CrossEntropyLoss, torch.zeros(6).long(), r"that class: `CrossEntropyLoss\(\)`"),
+        (lambda out, y: (out.sum(), {"seen": y}), torch.zeros(6), r"tuple\. Return the loss alone"),
+        (lambda out, y: float(out.sum()), torch.zeros(6), r"type float\. Return the tensor, as it"),
+        (lambda out, y: out[:, 0], torch.zeros(6), r"got \(6,\)\. Reduce it with \.mean\(\)"),
+    ],
+)
+def test_of_targets_that_a_loss_does_not_take_the_form_is_named_that_it_does(loss, targets, says):
+    held = targets.clone() if isinstance(targets, torch.Tensor) else list(targets)
+    with pytest.raises(Refusal, match=says):
+        scalar_loss(loss, torch.zeros(6, 3), targets)
+    assert bool((torch.as_tensor(held) == torch.as_tensor(targets)).all())
+
+
+def test_a_loss_with_numbers_of_its_own_takes_outputs_in_double():
+    weight, y = torch.rand(3), torch.tensor([0, 1, 2, 0])
+    out = torch.randn(4, 3, dtype=torch.float64)
+    exact = F.cross_entropy(out, y, weight.double())
+    for loss in (nn.CrossEntropyLoss(weight), lambda o, t: F.cross_entropy(o, t, weight)):
+        with pytest.raises(RuntimeError):
+            loss(out, y)
+        found = in_double(loss)(out, y)
+        assert found.dtype == torch.float64
+        torch.testing.assert_close(found, exact)
+    with pytest.raises(ZeroDivisionError):
+        in_double(lambda o, t: 1 / 0)(out, y)

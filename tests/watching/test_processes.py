@@ -7,7 +7,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from sigmascope.core.guard import Refusal
 from sigmascope.watching import Watch
-from sigmascope.watching.processes import LocalShard, Processes, entries, features, part, unwrapped
+from sigmascope.watching.processes import LocalShard, Processes, entries, features, part
 from watching.together import together
 
 
@@ -23,12 +23,6 @@ def test_a_model_that_nothing_wraps_is_trained_by_one_process_alone():
 def test_processes_that_were_not_started_cannot_train_together():
     with pytest.raises(Refusal, match="init_process_group"):
         Processes.of(nn.Linear(2, 2), True)
-
-
-def test_the_model_inside_of_what_is_called_is_found():
-    net = nn.Linear(2, 2)
-    assert unwrapped(torch.compile(net)) is net
-    assert unwrapped(nn.DataParallel(torch.compile(net))) is net
 
 
 def held(rank):

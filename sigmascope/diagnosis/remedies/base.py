@@ -15,7 +15,7 @@ from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Kind
 from sigmascope.models.layers import Call, called, layers, recording
 from sigmascope.models.samples import Batch, prepared
-from sigmascope.models.state import duplicate, still
+from sigmascope.models.state import duplicate, still, unwrapped
 
 # ------------------------------------------------------------------------------
 # Modules in place of a layer that remedies add something to.
@@ -145,7 +145,8 @@ class Remedy(ABC):
         """A new model; the given one stays as it is, and so does torch's random state.
 
         Args:
-            model: With its initial weights.
+            model: With its initial weights. Of one that is wrapped (`torch.compile`, data
+                parallelism) the module inside is what is changed and returned.
             batches: One batch (a tensor, a tuple of arguments, a mapping of keyword arguments), or
                 an iterable of batches or of (inputs, targets), as a DataLoader gives; its first 8
                 are taken.
@@ -153,7 +154,7 @@ class Remedy(ABC):
         Raises:
             Inapplicable: If the remedy does nothing for this model.
         """
-        changed = duplicate(model)
+        changed = duplicate(unwrapped(model))  # compiled layers would not say what they read
         # still: what the copy shares with it, random states and settings too
         with still(model), padding_kept(changed):
             self.change(changed, [prepared(changed, b) for b in taken(batches)])

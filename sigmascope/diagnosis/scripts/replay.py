@@ -37,7 +37,7 @@ from sigmascope.diagnosis.programs import fitting_loss
 from sigmascope.diagnosis.programs.data import rows_of, together
 from sigmascope.models.layers import called
 from sigmascope.models.samples import mapped, tensors
-from sigmascope.models.state import duplicate, still
+from sigmascope.models.state import duplicate, still, unwrapped
 
 # which compute things of their own
 OWN = {str(Path(__file__).with_name(f"{name}.py")) for name in ("observer", "comparisons")}
@@ -669,13 +669,11 @@ class Recorder(TorchFunctionMode):
         if fresh and id(module) not in self._copies:
             with suppress(Exception):  # what cannot be copied is not looked at, which is said
                 # no part of it is compiled, and no other process has a part of it
-                parallel = nn.parallel.DistributedDataParallel | nn.DataParallel
-                whole: Any = module.module if isinstance(module, parallel) else module
-                made = duplicate(getattr(whole, "_orig_mod", whole))
+                made = duplicate(unwrapped(module))
                 for part in [*made.modules()]:
                     part._compiled_call_impl = None
                     for name, child in part.named_children():
-                        part.add_module(name, getattr(child, "_orig_mod", child))
+                        part.add_module(name, unwrapped(child))
                 self._copies[id(module)] = module, made
         if not self._live:
             self._heard, self._live = deque(self._heard, maxlen=BEHIND), True

@@ -20,7 +20,7 @@ from sigmascope.core.records import Spectrum
 from sigmascope.linalg.spectra import Route, spectra, spectrum
 from sigmascope.models.jacobian.adjoints import acts_as_linear, kernel_gradients
 from sigmascope.models.layers import Call, explaining, is_reparametrised, transposed
-from sigmascope.models.samples import Loss
+from sigmascope.models.samples import Loss, in_double
 from sigmascope.models.tape import Scene
 from sigmascope.models.weights import patches
 
@@ -40,7 +40,7 @@ def square_roots(rows: Tensor | None, loss: Loss | None, targets: Any) -> Float6
         return math.sqrt(2 / n) * torch.eye(k, dtype=torch.float64).expand(n, k, k)
     floating = isinstance(targets, Tensor) and targets.is_floating_point()
     wanted = targets.double() if floating else targets
-    f = rows.detach().double()
+    f, loss = rows.detach().double(), in_double(loss)
     H, leak = _second_derivatives(f, loss, wanted)
     if not bool(H.isfinite().all()):
         raise Refusal(

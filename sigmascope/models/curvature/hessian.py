@@ -26,7 +26,7 @@ from sigmascope.models.gradients import (
     tape_kept,
 )
 from sigmascope.models.layers import explaining, module_name, require_real
-from sigmascope.models.samples import prepared
+from sigmascope.models.samples import in_double, prepared
 from sigmascope.models.state import duplicate
 from sigmascope.models.tape import Scene
 
@@ -240,7 +240,9 @@ def self_check(scene: Scene) -> SelfCheck:
         model, targets = duplicate(scene.model).double(), scene.targets
         if isinstance(targets, Tensor) and targets.is_floating_point():
             targets = targets.double()
-        scene = replace(scene, model=model, batch=prepared(model, scene.batch), targets=targets)
+        loss = None if scene.loss is None else in_double(scene.loss)
+        batch = prepared(model, scene.batch)
+        scene = replace(scene, model=model, batch=batch, targets=targets, loss=loss)
     parameters = chosen_parameters(scene.model, None)
     owned = list(parameters.values())
     g = torch.Generator().manual_seed(0)

@@ -15,7 +15,7 @@ from sigmascope.linalg.dense import EPS
 from sigmascope.models.layers import Call, called, layers, module_name, normalisers, recording
 from sigmascope.models.samples import Batch, mapped
 from sigmascope.models.state import still
-from sigmascope.models.trace import ENDS, Operations, Sum
+from sigmascope.models.trace import ENDS, Operations, Sum, storage_of
 
 NEAR = 0.01  # of the range of an activation, from an end
 SHAPES = {"View", "UnsafeView", "Reshape", "ReshapeAlias", "Squeeze", "Unsqueeze", "Clone", "Alias"}
@@ -149,10 +149,10 @@ def squashes(calls: Sequence[Call], squashed: Sequence[tuple[str, Tensor]]) -> t
         calls: Of layers.
         squashed: What activations of the same run wrote, with their kind.
     """
-    wrote = {t.untyped_storage().data_ptr(): (kind, t) for kind, t in squashed}
+    wrote = {storage_of(t): (kind, t) for kind, t in squashed}
     found = []
     for c in calls:
-        kind, t = wrote.get(c.input.untyped_storage().data_ptr(), ("", None))
+        kind, t = wrote.get(storage_of(c.input), ("", None))
         if t is not None and t.numel():
             low, high = ENDS[kind]
             edge = NEAR * (high - low)

@@ -82,6 +82,7 @@ def loss_surface(
     """
     _require_grid(points, extent)
     subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
+    model = subject.model  # inside of what wraps it, as its names are
     generator = generator or torch.Generator().manual_seed(0)
     if plane == "random":
         first, second = _random(model, generator), _random(model, generator)
@@ -146,6 +147,8 @@ def loss_line(
     """
     _require_grid(points, None)
     subject = Subject(model, batch, targets, loss, batch_dim=batch_dim)
+    bare = dict(zip(model.state_dict(), subject.model.state_dict(), strict=True))  # without wrapper
+    model, other = subject.model, {bare.get(k, k): v for k, v in other.items()}
     here = {k: v for k, v in model.state_dict().items() if v.is_floating_point()}
     absent = [k for k in here if k not in other or other[k].shape != here[k].shape]
     if absent:

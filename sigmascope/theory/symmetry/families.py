@@ -15,7 +15,7 @@ from sigmascope.core.records import ByValue
 from sigmascope.models import Subject
 from sigmascope.models.layers import called, require_finite_batch, require_model, require_real
 from sigmascope.models.samples import Batch, Loss, as_tensor, beside, prepared, tensors
-from sigmascope.models.state import alive
+from sigmascope.models.state import alive, unwrapped
 from sigmascope.theory.symmetry.scales import Frame, Passed, Shadows, Side, mixed
 from sigmascope.theory.symmetry.symbolic_run import SymbolicTrace, zero_sums
 
@@ -248,7 +248,7 @@ def symmetries(
     Raises:
         Refusal: If the model or the batch cannot be run.
     """
-    model = getattr(model, "_orig_mod", model)
+    model = unwrapped(model)
     require_model(model)
     batch = prepared(model, batch)
     require_finite_batch(model, batch)

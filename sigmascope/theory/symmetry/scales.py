@@ -358,12 +358,12 @@ class Shadows:
         """Say which tensors are learnable parameters."""
         for name, p in parameters.items():
             owner = Owner(name, p, clash="" if p.is_contiguous() else "it is not stored in order")
-            self.owners.setdefault(_memory(p), []).append(owner)
+            self.owners.setdefault(memory_of(p), []).append(owner)
 
     def disown(self, constants: Mapping[str, Tensor]) -> None:
         """Say which tensors of the model are not trained."""
         for name, t in constants.items():
-            self._reasons[_memory(t)] = f"what comes from {name}, which is not trained"
+            self._reasons[memory_of(t)] = f"what comes from {name}, which is not trained"
 
     def new_bundle(self) -> int:
         """A number for a place where unknowns are made."""
@@ -376,7 +376,7 @@ class Shadows:
 
     def owner(self, t: Tensor) -> Owner | None:
         """The learnable parameter that a tensor is a view of."""
-        for owner in self.owners.get(_memory(t), ()):
+        for owner in self.owners.get(memory_of(t), ()):
             start = int(owner.tensor.storage_offset())
             if start <= int(t.storage_offset()) < start + owner.tensor.numel():
                 return owner
@@ -384,7 +384,7 @@ class Shadows:
 
     def of(self, t: Tensor) -> Tensor | None:
         """Labels of a tensor, entry by entry; None where all are zero."""
-        memory = _memory(t)
+        memory = memory_of(t)
         owner = self.owner(t) if memory in self.owners else None
         if owner is not None and not (owner.first or owner.clash):
             size = owner.tensor.numel()
@@ -404,7 +404,7 @@ class Shadows:
         return found if bool(found.any()) else None
 
     def _shadow(self, t: Tensor) -> Tensor:
-        memory = _memory(t)
+        memory = memory_of(t)
         if memory not in self._labels:
             count = t.untyped_storage().nbytes() // t.element_size()
             self._labels[memory] = torch.zeros(count, dtype=torch.int32)
@@ -412,7 +412,7 @@ class Shadows:
 
     def write(self, t: Tensor, labels: Tensor | None, why: str = "") -> None:
         """Set the labels of what an operation wrote."""
-        memory = _memory(t)
+        memory = memory_of(t)
         known = self._reasons.get(memory, INPUT)
         why = why if labels is None and why else known
         if why == ZEROS:  # which is said of memory where all that no weight scales is 0
@@ -436,7 +436,7 @@ class Shadows:
         owner = self.owner(t)
         if owner is not None and owner.clash:
             return f"{owner.name}: {owner.clash}"
-        return self._reasons.get(_memory(t), INPUT)
+        return self._reasons.get(memory_of(t), INPUT)
 
     def pin(self, t: Tensor, why: str) -> None:
         """Say that nothing may rescale a tensor."""
@@ -538,7 +538,10 @@ def compact(*tensors: Tensor) -> tuple[Tensor, ...]:
     return found
 
 
-def _memory(t: Tensor) -> int:
+def memory_of(t: Tensor) -> int:
+    """A number for the memory that a tensor lies in, the same for all views of it."""
+    if t.layout != torch.strided:  # a sparse one lies in several, and nothing is a view of it
+        return -id(t)
     return t.untyped_storage().data_ptr()
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from sigmascope.models.samples import tensors
 from sigmascope.models.trace import DispatchMode
 from sigmascope.theory.symmetry.operations import MADE, MOVES, RULES, unknown
-from sigmascope.theory.symmetry.scales import ZEROS, Shadows
+from sigmascope.theory.symmetry.scales import ZEROS, Shadows, memory_of
 
 # ------------------------------------------------------------------------------
 # Over which axes the gradient of a tensor sums to zero, whatever the loss.
@@ -229,7 +229,7 @@ class SymbolicTrace(DispatchMode):
         for value, spec in zip(arguments, specs, strict=True):
             if spec.alias_info is not None and spec.alias_info.is_write:  # changed in place
                 for t in tensors([value]):
-                    memory = t.untyped_storage().data_ptr()
+                    memory = memory_of(t)
                     self._writes[memory] = self._writes.get(memory, 0) + 1
         outs = [self.key(t) for t in tensors(out)]
         self.steps.append(SymbolicStep(name.rstrip("_"), arguments, tuple(read), tuple(outs), out))
@@ -237,8 +237,9 @@ class SymbolicTrace(DispatchMode):
 
     def key(self, t: Tensor) -> tuple[Any, ...]:
         """A name for what a tensor holds now: its memory, geometry and number of writes."""
-        memory = t.untyped_storage().data_ptr()
-        geometry = (tuple(t.shape), tuple(t.stride()), int(t.storage_offset()))
+        memory, geometry = memory_of(t), (tuple(t.shape),)
+        if t.layout == torch.strided:
+            geometry += (tuple(t.stride()), int(t.storage_offset()))
         return (memory, *geometry, self._writes.get(memory, 0))
 
     def _label(self, name: str, func: Any, arguments: list[Any], out: Any) -> None:
@@ -267,8 +268,8 @@ class SymbolicTrace(DispatchMode):
         else:
             # a view, whose memory is that of what it was given, needs no rule, unless it reads the
             # memory as another kind of number
-            given = {t.untyped_storage().data_ptr() for t in tensors(arguments)}
-            shares = all(t.untyped_storage().data_ptr() in given for t in tensors([out]))
+            given = {memory_of(t) for t in tensors(arguments)}
+            shares = all(memory_of(t) in given for t in tensors([out]))
             recasts = base.startswith("view_as_") or "dtype" in func._overloadname
             if func._schema.is_mutable or not shares or recasts:
                 self._consumed(base, arguments, out)

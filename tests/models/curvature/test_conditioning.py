@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, prune
 
+import sigmascope as ss
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Verdict
 from sigmascope.models import Subject, networks
@@ -567,3 +568,16 @@ def test_a_bias_alone_does_not_train_a_weight():
     net = nn.Sequential(nn.Linear(5, 3))
     net[0].weight.requires_grad_(False)
     assert Subject(net, torch.ones(6, 5)).conditioning.silent == {"0": "its weight is not trained"}
+
+
+@pytest.mark.parametrize("module", [False, True])
+def test_a_loss_with_weights_of_classes_in_single_precision_is_measured(module):
+    torch.manual_seed(0)
+    net, x = nn.Sequential(nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 3)), torch.randn(12, 5)
+    y, weight = torch.randint(3, (12,)), torch.rand(3)
+    loss = nn.CrossEntropyLoss(weight) if module else lambda o, t: F.cross_entropy(o, t, weight)
+    exact = lambda o, t: F.cross_entropy(o, t, weight.to(o))
+    found = [ss.landscape(net, x, targets=y, loss=each) for each in (loss, exact)]
+    assert found[0].layers
+    assert found[0].layers == found[1].layers
+    assert ss.curvature(net, x, targets=y, loss=loss, only=("top", "check")).parts

@@ -193,3 +193,18 @@ def test_axes_that_make_up_axes_of_another_shape(old, new, parts):
         for axis in after:
             sums = ZERO_SUMS["view"](step, [given], [frozenset({frozenset({axis})})])
             assert sums == [frozenset({frozenset(before)})]
+
+
+def test_products_with_a_sparse_matrix_that_the_model_holds_are_followed():
+    class Graph(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(4, 5), nn.Linear(5, 3)
+            self.register_buffer("near", torch.eye(6).to_sparse())
+
+        def forward(self, x):
+            return self.last(torch.sparse.mm(self.near, self.first(x)).relu())
+
+    net = Graph()
+    found = symmetries(net, torch.randn(6, 4))  # nobody knows what a sparse product does to units
+    assert not any(p.tensor.startswith("first") for s in found.scalings for p in s.parts)
