@@ -1012,6 +1012,15 @@ def on_cpu() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def differentiable() -> Iterator[None]:
+    """Leave `torch.inference_mode`, in which no gradient is taken even where one is asked for."""
+    import torch
+
+    with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
+        yield
+
+
 @cache
 def _own_on_cpu() -> Any:
     """The mode that answers for the default device where a tensor is made from here."""
@@ -1116,7 +1125,7 @@ def door(function: Callable[Given, Back]) -> Callable[Given, Back]:
     @wraps(function)
     def checked(*args: Given.args, **named: Given.kwargs) -> Back:
         taken.require(args, named)
-        with CTRL_C, on_cpu():
+        with CTRL_C, on_cpu(), differentiable():
             return function(*args, **named)
 
     return checked
@@ -1134,7 +1143,7 @@ def door_of(made: type[Made]) -> type[Made]:
     @wraps(make)
     def checked(self: Any, *args: Any, **named: Any) -> None:
         taken.require((self, *args), named)
-        with CTRL_C, on_cpu():
+        with CTRL_C, on_cpu(), differentiable():
             make(self, *args, **named)
 
     made.__init__ = checked

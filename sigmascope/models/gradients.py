@@ -269,6 +269,10 @@ def trial_gradients(
                 yield next(names), plain(grads.pop(0))
 
 
+class Untaped(Refusal):
+    """No weight has a gradient, for the loss was not computed from any of them by autograd."""
+
+
 def reduced_gradients(
     model: nn.Module,
     batch: Batch,
@@ -289,6 +293,7 @@ def reduced_gradients(
         fused: Whether attention may take a fused kernel.
 
     Raises:
+        Untaped: If no weight is on the tape.
         Refusal: If the model has no gradient.
 
     Cost: a pass forward and one back.
@@ -296,6 +301,12 @@ def reduced_gradients(
     found: dict[str, T] = {}
     with _trial(model, batch, targets=targets, loss=loss, fused=fused) as (scalar, leaves):
         names = {id(p): name for name, p in leaves.items()}
+        if not scalar.requires_grad:
+            raise Untaped(
+                f"`model` must be one that can be trained, got {type(model).__name__}, from whose "
+                "loss autograd finds no way back to any weight. Look in its forward pass and in "
+                "the loss for `no_grad`, `detach`, `.data` or NumPy."
+            )
 
         def take(p: Tensor, grad: Tensor) -> None:
             found[names[id(p)]] = of(names[id(p)], plain(grad))

@@ -8,7 +8,7 @@ from sigmascope.core.records import Finding, Kind, Profile, Reading, Severity, r
 from sigmascope.diagnosis.rules.training import STUCK, RunsTold
 from sigmascope.diagnosis.rules.trends import can_part, over_depth
 from sigmascope.diagnosis.trainability.model import likely_to_fit
-from sigmascope.survey.views.zeros import BEHIND_ZEROS, BESIDE
+from sigmascope.survey.views.zeros import BEHIND_ZEROS, BESIDE, OFF_TAPE
 
 ZERO = q.GRADIENT_OF_A_ZERO_WEIGHT
 JACOT_NTK = "Jacot, Gabriel & Hongler 2018, Sec. 4"
@@ -83,7 +83,8 @@ def _tangents(profile: Profile) -> tuple[list[Reading], float]:
 NO_GRADIENT = Kind(
     "no-gradient",
     "a weight that is not zero gets no gradient, and would get none if no weight were zero; of "
-    "all weights (error) where training was seen to learn nothing; a note where they act on "
+    "all weights (error) where training was seen to learn nothing, or where in training mode "
+    "autograd finds no way back from the loss to any; a note where they act on "
     "outputs beside the one that is studied",
     "Arithmetic: what has no gradient takes no step",
 )
@@ -98,22 +99,26 @@ def cut_weights(profile: Profile) -> Iterator[Finding]:
     apart = [r for r in moved if r.estimate.value == 0 and r.form != BEHIND_ZEROS]
     cut = [r for r in apart if r.site in names]
     whole = len(cut) == len([r for r in moved if r.site in names])
+    untaped = bool(cut) and all(r.form == OFF_TAPE for r in cut)  # whatever fits already
     runs = RunsTold.of(profile)
     # steps were seen to change nothing: where all fits, there is no gradient either
     learns_nothing = runs.steps > 0 and not runs.left() < STUCK
-    if whole and not learns_nothing:
+    if whole and not (learns_nothing or untaped):
         return
     lost = cut if whole else [r for r in cut if r.form != BESIDE]
     if lost:
         some = "1 weight gets" if len(lost) == 1 else f"{len(lost)} weights get"
         count = f"None of the {len(lost)} weights gets a" if whole else f"{some} no"
+        why = "what they write does not reach the loss, is cut off from the gradient (`detach`, "
+        why += "`no_grad`, `.data`, NumPy), or meets units that are off for every sample"
+        if untaped:
+            why = "autograd finds no way back to any of them from the loss. `no_grad`, `detach`, "
+            why += "`.data` or NumPy cuts it off, in the forward pass or in the loss"
         yield NO_GRADIENT.finding(
             lost[0].site,
             "error" if whole else "warning",
             tuple(lost[:4]),
-            f"{count} gradient on this batch, the first {lost[0].site}: what they write does not "
-            "reach the loss, is cut off from the gradient (`detach`, `no_grad`, `.data`, NumPy), "
-            "or meets units that are off for every sample.",
+            f"{count} gradient on this batch, the first {lost[0].site}: {why}.",
             ("Follow the output of this layer to the loss, and look for what cuts it off.",),
         )
     elif cut:

@@ -14,7 +14,7 @@ from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Fact, Item, Reading, Skipped
 from sigmascope.linalg import dense
 from sigmascope.models import OUTPUT, Subject
-from sigmascope.models.gradients import Dropped, reduced_gradients
+from sigmascope.models.gradients import Dropped, Untaped, reduced_gradients
 from sigmascope.models.layers import Call, module_name
 from sigmascope.models.samples import WHOLE, chosen, tensors
 from sigmascope.models.sequences import (
@@ -50,6 +50,7 @@ from sigmascope.survey.views.task import target_rows, task_items
 from sigmascope.survey.views.zeros import (
     BEHIND_ZEROS,
     BESIDE,
+    OFF_TAPE,
     filled,
     moving_zeros,
     silent_samples,
@@ -438,7 +439,15 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
         return
     if not any(p.requires_grad for p in subject.model.parameters()):
         return
-    grads = gradients()
+    try:
+        grads = gradients()
+    except Untaped:
+        if not subject.model.training:  # which may take gradients in training mode alone
+            raise
+        for name, p in subject.model.named_parameters():
+            if p.requires_grad and bool(p.any()):  # of a zero there is no ratio
+                yield Reading(name, q.RELATIVE_GRADIENT, Estimate.exactly(0.0), NAME, OFF_TAPE)
+        return
     yield from polyak_items(subject, sum(g.square for g in grads.values()))
     own = dict(subject.model.named_parameters())
     still_zero = frozenset(n for n, g in grads.items() if g.largest == 0)

@@ -23,6 +23,7 @@ from sigmascope.models.state import ALONE
 from sigmascope.models.tape import backward
 
 BEHIND_ZEROS = "behind zeros"  # of what a weight that starts at zero, and moves, holds at zero
+OFF_TAPE = "off the tape"  # of every weight, where none was on the way to the loss by autograd
 BESIDE = "other outputs"  # of a weight that acts on outputs beside the one that is studied alone
 TEACHABLE = "with a slope"  # of units that are zero on every sample and learn
 MOSTLY = 0.5  # of the units, that are zero before it is asked whether they learn all the same

@@ -3,9 +3,13 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from torch import nn
+from torch.nn import functional as F
 
+from sigmascope import survey
 from sigmascope.core.records import Profile
+from sigmascope.diagnosis import judge
 from sigmascope.diagnosis.rules.gradients import (
     adjoint_size,
     cut_weights,
@@ -182,3 +186,28 @@ def test_where_nothing_that_is_studied_has_a_gradient_other_outputs_are_no_excus
     beside = replace(still[0], form="other outputs")
     measured = Profile((beside, still[1], *runs(0.95)), layers=layers(2))
     assert [f.severity for f in cut_weights(measured)] == ["error"]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("by", ["forward", "loss"])
+def test_a_loss_that_autograd_cannot_follow_to_any_weight(digits, by, training):
+    """What runs in evaluation mode may well do without gradients."""
+
+    def untaped(out, targets):
+        return F.cross_entropy(out.detach(), targets)
+
+    class Cut(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = mlp(2)
+
+        def forward(self, x):
+            with torch.set_grad_enabled(by != "forward"):
+                return self.net(x)
+
+    loss, model = untaped if by == "loss" else F.cross_entropy, Cut().train(training)
+    measured = survey.profile(model, digits.inputs, targets=digits.targets, loss=loss)
+    told = {f.name: f for f in judge(measured)}.get("no-gradient")
+    assert (told.severity if told else None) == ("error" if training else None)
+    if told:
+        assert "autograd finds no way back to any of them" in told.says
