@@ -91,6 +91,8 @@ def open_checkpoint(
     if isinstance(source, Mapping):
         return _in_memory(source, "tensors in memory", {})
     name = os.fspath(source)
+    if not name:  # as an unset variable of a shell is, and not this folder
+        raise Refusal("A checkpoint must have a name, got an empty one: name a file or a folder.")
     location = name if is_remote(name) else str(Path(name).expanduser().absolute())
     inside = names_in(location)
     if inside is None:
@@ -100,6 +102,11 @@ def open_checkpoint(
             if path.exists():
                 raise Refusal(
                     f"`{printable(name)}` is a device, pipe or socket; name a file or a folder."
+                )
+            if path.is_symlink():
+                raise Refusal(
+                    f"`{printable(name)}` is a link to `{printable(str(path.readlink()))}`, which "
+                    "is not there: fetch the file itself."
                 )
             beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
             guess = printable(nearest(path.name, beside))
@@ -203,6 +210,14 @@ def files_of(folder: str, names: list[str]) -> Files:
             parts = found if split else [only(found)]
             return Files(of, tuple(joined(folder, n) for n in parts))
     inside = f"it holds {listed(map(printable, names))}" if names else "it holds no files"
+    if not is_remote(folder):  # as of a cache of Hugging Face, of which the links alone were copied
+        parts = [*Path(folder).iterdir()] if Path(folder).is_dir() else []
+        lost = [p.name for p in parts if p.is_symlink() and not p.exists()]
+        folders = sorted(p.name for p in parts if p.is_dir())
+        if lost:
+            inside += f" but links to what is not there ({listed(map(printable, sorted(lost)))})"
+        elif folders:
+            inside += f" but folders ({listed(map(printable, folders))}): name one of them"
     raise Refusal(
         f"`{printable(folder)}` must hold a checkpoint (.safetensors, .bin, .gguf, or a .metadata "
         f"of torch.distributed.checkpoint), and {inside}."

@@ -90,7 +90,14 @@ def _archive(stream: Stream) -> Any:
         members = {m.filename: m for m in archive.infolist()}
         named = [n for n in members if n == "data.pkl" or n.endswith("/data.pkl")]
         if len(named) != 1 or len(members) > MEMBERS:
-            raise Refusal(f"{place} is a zip, but not of `torch.save`.")
+            what = "a zip, but not of `torch.save`"
+            advice = "save weights with `torch.save(model.state_dict(), path)`"
+            if members and all(n.endswith(".npy") for n in members):
+                what = "an archive of NumPy"
+                advice = "save it with `safetensors.numpy.save_file(dict(numpy.load(path)), name)`"
+            elif any(n.endswith("archive_format") for n in members):
+                what, advice = "a program of `torch.export`", "save its `state_dict`"
+            raise Refusal(f"{place} is {what}, which is not read: {advice}.")
         prefix = named[0].removesuffix("data.pkl")
         if f"{prefix}constants.pkl" in members:
             raise Refusal(

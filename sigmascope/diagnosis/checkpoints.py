@@ -123,6 +123,7 @@ LONG = 50.0  # a row over the median row: five times what layers of a trained Mi
 APART = 10.0  # size of a matrix over the median of its kind
 DEAD = 0.01  # share of rows or columns
 ENDS = ("embedding", "position embedding", "type embedding", "head")
+TIED = ("embedding", "head")  # one weight by design, in many models of language
 
 
 NON_FINITE_WEIGHTS = Kind(
@@ -492,7 +493,7 @@ COPIED_WEIGHTS = Kind(
     "copied-weights",
     "two matrices, or one and the transpose of the other, have a cosine of 0.99 or more, or of "
     "-0.99 or less; *exactly* is said where every entry is equal, and of others how many times as "
-    "large one is",
+    "large one is; embeddings and heads that are equal are tied, and none",
     "Arithmetic",
 )
 
@@ -500,8 +501,13 @@ COPIED_WEIGHTS = Kind(
 @rule(q.COPY_COSINE, COPIED_WEIGHTS)
 def copies(facts: Facts) -> Iterator[Finding]:
     """Matrices that are copies of others."""
-    found = [r for r in facts.scan.readings if r.quantity == q.COPY_COSINE]
     by_site = {m.site: m for m in facts.scan.matrices}
+    # most formats write one weight of two names twice: of embeddings and heads that is usual
+    tied = lambda r: (
+        r.estimate.low == 1 and all(by_site[s].kind in TIED for s in r.site.split(" = "))
+    )
+    copied = (r for r in facts.scan.readings if r.quantity == q.COPY_COSINE)
+    found = [r for r in copied if not tied(r)]
     found.sort(key=lambda r: -abs(r.estimate.value))
     pairs = [(by_site[r.site.split(" = ")[0]], r) for r in found]
     # a multiple is 1 up to rounding only

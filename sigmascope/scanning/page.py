@@ -32,7 +32,7 @@ from sigmascope.report.pages import (
     tile,
     write_page,
 )
-from sigmascope.scanning.rows import Columns, ends, outliers, pairs, seen
+from sigmascope.scanning.rows import Columns, ends, no_findings, outliers, pairs, seen
 
 # In the order in which they build on one another; joined into one script.
 _SCRIPTS = (
@@ -188,12 +188,12 @@ def pieces(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Html]:
         boxes.append(element("label", box, name))
     return {
         "source": joined([plan.source]),
-        "coverage": joined([f"{words}. {headline(findings) if findings else 'No findings.'}"]),
+        "coverage": joined([f"{words}. {headline(findings) if findings else no_findings(scan)}"]),
         "tiles": joined(tiles),
         "cards": joined(
             cards(
                 findings,
-                "No findings.",
+                no_findings(scan),
                 meant=lambda quantity: means.get(quantity, ""),
                 way=lambda place: _way(_lead(findings[place], at)["matrices"], place),
             )

@@ -58,6 +58,7 @@ from sigmascope.scanning.rows import (
     FAR,
     Columns,
     by_kind,
+    no_findings,
     outliers,
     pairs,
     plan_columns,
@@ -327,7 +328,7 @@ def _scan(scan: Scan, screen: Screen, findings: Sequence[Finding] | None = None)
     if words:
         yield Text(about(words), "dim")
     if findings is not None:  # else nobody looked
-        none = Text("No findings.", "bold green" if scan.readings else "yellow")
+        none = Text(no_findings(scan), "bold green" if scan.readings else "yellow")
         yield from ("", *(told(findings, screen) if findings else (none,)))
     read = seen(scan)
     if scan.readings and scan.matrices:

@@ -15,6 +15,7 @@ from sigmascope.core.records import Matrix, Reading, Scan, ScanPlan
 __all__ = [
     "Outlier",
     "by_kind",
+    "no_findings",
     "outliers",
     "pairs",
     "plan_columns",
@@ -28,6 +29,11 @@ __all__ = [
 
 SIGNS = (" → ", " = ")  # between two matrices that meet, and two that are alike
 Columns = Mapping[str, Mapping[str, Reading]]
+
+
+def no_findings(scan: Scan) -> str:
+    """What is said of a scan of which no rule speaks: nothing was looked at, or nothing is odd."""
+    return "No findings." if scan.readings else "No findings, for no matrix was measured."
 
 
 def by_kind(matrices: Iterable[Matrix]) -> dict[str, list[Matrix]]:

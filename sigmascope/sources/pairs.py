@@ -147,7 +147,8 @@ def open_both(
         Refusal: As the two doors do.
     """
     if is_built_in(model):
-        found = open_data(data or "digits", samples=samples, folder=folder, generator=generator)
+        named = "digits" if data is None else data  # an empty name is an unset variable
+        found = open_data(named, samples=samples, folder=folder, generator=generator)
         opened = open_model(model, checkpoint=checkpoint, data=found, generator=generator)
         return opened, turned(found, batch_dim)
     opened = open_model(model, checkpoint=checkpoint, generator=generator)

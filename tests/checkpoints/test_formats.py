@@ -2,7 +2,9 @@ import json
 import os
 import time
 import tracemalloc
+import zipfile
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -95,6 +97,45 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, name, says):
     (tmp_path / "text.txt").write_text("some words about weights")
     with pytest.raises(Refusal, match=says):
         open_checkpoint(tmp_path / name)
+
+
+def test_a_link_that_leads_nowhere_is_told_from_a_name_that_is_not_there(tmp_path):
+    """A folder of a cache of Hugging Face holds links to files of another folder."""
+    snapshot = tmp_path / "snapshot"
+    snapshot.mkdir()
+    (snapshot / "model.safetensors").symlink_to("../blobs/gone")
+    with pytest.raises(Refusal, match=r"is a link to `\.\./blobs/gone`, which is not there: fetch"):
+        open_checkpoint(snapshot / "model.safetensors")
+    says = r"holds no files but links to what is not there \(`model\.safetensors`\)"
+    with pytest.raises(Refusal, match=says):
+        open_checkpoint(snapshot)
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(Refusal, match="is a link to `round`, which is not there"):
+        open_checkpoint(tmp_path / "round")
+    (tmp_path / "round").unlink()
+    with pytest.raises(Refusal, match=r"no files but folders \(`snapshot`\): name one of them"):
+        open_checkpoint(tmp_path)
+
+
+def test_an_empty_name_is_not_this_folder(tmp_path, monkeypatch):
+    save_file({"w": numbers(2, 2)}, tmp_path / "one.safetensors")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Refusal, match="must have a name, got an empty one"):
+        open_checkpoint("")
+
+
+def test_other_archives_are_told_by_what_is_in_them(tmp_path):
+    np.savez(tmp_path / "w.npz", w=np.ones((2, 2)))
+    with pytest.raises(Refusal, match=r"is an archive of NumPy.* `safetensors\.numpy\.save_file"):
+        open_checkpoint(tmp_path / "w.npz")
+    with zipfile.ZipFile(tmp_path / "m.pt2", "w") as archive:
+        archive.writestr("m/archive_format", "pt2")
+    with pytest.raises(Refusal, match=r"is a program of `torch\.export`.*: save its `state_dict`"):
+        open_checkpoint(tmp_path / "m.pt2")
+    with zipfile.ZipFile(tmp_path / "other.pt", "w") as archive:
+        archive.writestr("read.me", "words")
+    with pytest.raises(Refusal, match=r"a zip, but not of `torch\.save`.*: save weights with"):
+        open_checkpoint(tmp_path / "other.pt")
 
 
 def test_pipes_are_refused(tmp_path):

@@ -247,6 +247,23 @@ def test_copies_are_named_and_said_to_be_exact_where_they_are(cosines, others, s
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "cosine", "speaks"),
+    [
+        ("embedding", "head", 1, False),
+        ("embedding", "embedding", 1, False),  # of an encoder and its decoder
+        ("embedding", "head", NEARLY, True),
+        ("embedding", "head", -1, True),
+        ("embedding", "position embedding", 1, True),
+        ("linear", "head", 1, True),
+    ],
+)
+def test_an_embedding_that_is_the_head_too_is_tied_and_no_copy(one, other, cosine, speaks):
+    matrices = [matrix("a", one), matrix("b", other)]
+    found = names(("a = b", "copy cosine", cosine), matrices=matrices)
+    assert ("copied-weights" in found) == speaks
+
+
+@pytest.mark.parametrize(
     ("shape", "directions", "collapsed"),
     [
         ((1, 64), 1, False),  # a narrow one uses all that it has

@@ -91,6 +91,7 @@ def test_findings_are_told_as_those_of_a_profile():
     assert "└ note  old-format  follows from outlying-norm" in SAID
     assert SAID.index("ERROR") < SAID.index("WARNING") < SAID.index("By kind")
     assert "No findings." in text(SCAN, ())
+    assert "No findings, for no matrix was measured." in text(replace(SCAN, readings=()), ())
     assert "findings" not in text(SCAN)
 
 

@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from sigmascope.core.guard import Refusal
 from sigmascope.sources import default_data, open_both, open_data
 
 
@@ -38,3 +39,8 @@ def test_where_no_number_is_said_as_many_samples_are_taken_as_of_data_alone(mine
     of_model = default_data(nn.Linear(64, 10))
     many = {len(data.inputs) for data in (*of_both, of_model)}
     assert many == {len(open_data("digits").inputs)}
+
+
+def test_an_empty_name_of_data_is_not_the_usual_data():
+    with pytest.raises(Refusal, match="There is no data set ``"):
+        open_both("mlp?depth=2", data="")
