@@ -8,10 +8,10 @@ Source:
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from math import sqrt
+from math import prod, sqrt
 from typing import Any, NamedTuple
 
-from sigmascope.checkpoints.decoders import Plain, Turned
+from sigmascope.checkpoints.decoders import Flattened, Plain, Turned
 from sigmascope.checkpoints.tensors import Adapter, LeftOut, Stored
 
 PART = re.compile(
@@ -44,7 +44,8 @@ def paired(tensors: Iterable[Stored], settings: Mapping[str, Any]) -> Pairs:
     The weight of layer `x` is `x.weight`. Pairs of an embedding, and of layers that store their
     weight transposed (`fan_in_fan_out`), are turned so that `B @ A` is as the weight is stored.
     Modules that were trained whole (`modules_to_save`) stay tensors. What changes a weight in
-    another way than by a product that is added (DoRA, convolutions) is left out.
+    another way than by a product that is added (DoRA) is left out. Of convolutions, whose second
+    kernel is a point wide, the change is the product of both, flattened.
 
     Args:
         tensors: Of the file of the adapter.
@@ -90,8 +91,13 @@ def _pair(
     if len(both) != 2:
         return "One matrix of a pair, whose other one is not in the file."
     a, b = both["A"], both["B"]
-    if len(a.shape) != 2 or len(b.shape) != 2:
-        return "Of a convolution, whose change is not the product of two matrices."
+    if len(a.shape) != len(b.shape) or len(a.shape) < 2 or any(n != 1 for n in b.shape[2:]):
+        return f"Its shapes are {a.shape} and {b.shape}, which are no two matrices or kernels."
+    if len(a.shape) > 2:
+        if not all(isinstance(t._decoder, Plain) for t in (a, b)):
+            return "Its kernels are packed and would have to be flattened."
+        flat = lambda t: (t.shape[0], prod(t.shape[1:]))
+        a, b = (replace(t, shape=flat(t), _decoder=Flattened()) for t in (a, b))
     if a.shape[0] != b.shape[1]:
         return f"Its matrices have shapes {a.shape} and {b.shape}, which have no product."
     rank = a.shape[0]

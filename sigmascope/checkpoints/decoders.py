@@ -48,6 +48,14 @@ class Plain(Decoder):
 
 
 @dataclass(frozen=True, slots=True)
+class Flattened(Decoder):
+    """A floating point kernel as the matrix of its taps."""
+
+    def rows(self, arrays: Sequence[Array], shape: Shape, start: int, stop: int) -> Tensor:
+        return floating(arrays[0].rows(start, stop)).flatten(1)
+
+
+@dataclass(frozen=True, slots=True)
 class Turned(Decoder):
     """The transpose of a floating point matrix."""
 

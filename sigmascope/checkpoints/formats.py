@@ -37,6 +37,7 @@ from sigmascope.core.guard import Refusal, listed, nearest, printable, shown
 
 CONFIG = "config.json"
 ADAPTER = "adapter_config.json"
+ADAPTERS = {None: "LoRA", "LORA": "LoRA"}  # by the kind that it names; older ones name none
 INDEX = ".index.json"
 BESIDE = ("training_args.bin", "optimizer.bin", "optimizer.pt", "scheduler.pt", "random_states")
 BESIDE += ("rng_state", "scaler.pt")
@@ -131,7 +132,7 @@ def open_checkpoint(
         found = paired(whole.tensors, settings)
         return replace(
             whole,
-            format="LoRA adapter",
+            format=f"{ADAPTERS.get(settings.get('peft_type'), 'PEFT')} adapter",
             tensors=tuple(found.tensors),
             left_out=(*whole.left_out, *found.left_out),
             config=settings,

@@ -138,6 +138,12 @@ def measure_product(task: Task, product: Product) -> Measured:
 TIMES = 6.0  # the work of leading values: of both versions and of their difference
 
 
+def _flat(stored: Stored) -> tuple[int, ...]:
+    """The shape of what a change of low rank is added to: kernels are flattened."""
+    shape = stored.shape
+    return (shape[0], math.prod(shape[1:])) if len(shape) > 2 else tuple(shape)
+
+
 def merges(
     base: Checkpoint, own: Iterable[Task], changes: list[Task], wanted: frozenset[str]
 ) -> tuple[list[MatrixPair], list[Skipped]]:
@@ -170,7 +176,7 @@ def merges(
             product, (rows, cols) = task.cut, task.matrix.shape
             assert isinstance(product, Product)
             if rows != cols:
-                flip = tuple(stored.shape) == (cols, rows)
+                flip = _flat(stored) == (cols, rows)
             else:
                 flip = product.turned is not None and bool(turned)
                 flip = flip and (stored.name in turned) != product.turned
@@ -180,7 +186,7 @@ def merges(
                 )
                 cut = replace(product, left=left, right=right)
                 task = replace(task, matrix=replace(task.matrix, rows=cols, cols=rows), cut=cut)
-        if stored is None or tuple(stored.shape) != task.matrix.shape:
+        if stored is None or _flat(stored) != task.matrix.shape:
             shape = "no weight of that name" if stored is None else f"shape {list(stored.shape)}"
             why = f"the base has {shape}, where the adapter changes {list(task.matrix.shape)}"
             out.append(Skipped(task.matrix.site, "tensor", why))

@@ -267,13 +267,20 @@ def _run(job: Job, ends: dict[int, MapEnds]) -> Measured:
     return Measured(job.index, (), None, (Skipped(site, "all of it", why),), None, failed=True)
 
 
+PANEL = 1024  # rows of a merged weight that are made at once, in double precision
+
+
 def _matrix(task: Task) -> Tensor:
     cut = task.cut
     if not isinstance(cut, Product):
         return cut.read()
     assert cut.base is not None, "a change of low rank alone is never written out"
-    change = cut.left.read().float() @ cut.right.read().float()
-    return cut.base.read().float() + cut.scaling * change
+    # rounded once, at the end: what steps in single precision lose looks like more directions
+    left, right, base = cut.left.read(), cut.right.read().double(), cut.base.read()
+    found = torch.empty(base.shape)
+    for rows, change, old in zip(*(t.split(PANEL) for t in (found, left, base)), strict=True):
+        rows.copy_(old.double() + cut.scaling * (change.double() @ right))
+    return found
 
 
 # ------------------------------------------------------------------------------

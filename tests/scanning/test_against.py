@@ -14,6 +14,7 @@ from zoo import MATRICES, NOT_FINITE, fresh
 from sigmascope.core.guard import Refusal
 from sigmascope.core.quantities import quantity
 from sigmascope.core.records import Estimate, Reading, Spectrum
+from sigmascope.diagnosis.checkpoints import scan_findings
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.scanning import against, plan, scan
 from sigmascope.scanning.against import _top_eighth, candidates, hold, measure_product, meet
@@ -645,10 +646,35 @@ def test_on_its_base_it_is_the_merged_weight(adapter, tmp_path):
     }
     ours = values_of(scan(tmp_path / "base.safetensors", against=adapter))
     theirs = values_of(scan(BASE, against=merged))
+    # merged in steps of single precision, of which the change of another has more directions
+    rank = lambda read: [read.pop((f"model.{n}.weight", "change rank")) for n in NAMES]
+    assert rank(ours) == [4, 4]
+    assert min(rank(theirs)) >= 4
     assert set(ours) == set(theirs)
     assert len(ours) >= 2 * 7
     for key, value in ours.items():
         assert value == pytest.approx(theirs[key], rel=1e-3, abs=1e-6), key
+
+
+@pytest.mark.parametrize("size", [0.01, 1, 100])
+@pytest.mark.parametrize("taps", [(), (3, 3)])
+def test_its_change_has_its_rank_whatever_its_size(tmp_path, size, taps):
+    A, B = torch.randn(4, 48, *taps, generator=G), torch.randn(64, 4, generator=G)
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    settings = {"peft_type": "LORA", "r": 4, "lora_alpha": 4 * size}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    pair = {"lora_A": A, "lora_B": B[..., None, None] if taps else B}
+    save_file(
+        {f"base_model.model.c.{n}.weight": t.contiguous() for n, t in pair.items()},
+        folder / "adapter_model.safetensors",
+    )
+    base = {"c.weight": torch.randn(64, 48, *taps, generator=G)}
+    found = scan(base, against=folder)
+    change = size * B.double() @ A.double().flatten(1)
+    assert values_of(found)["c.weight", "change rank"] == 4
+    assert values_of(found)["c.weight", "change size"] == pytest.approx(float(change.norm()))
+    assert "low-rank-change" in {f.name for f in scan_findings(found)}
 
 
 def test_what_it_does_not_touch_is_said(adapter, tmp_path):
