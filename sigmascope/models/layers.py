@@ -436,6 +436,9 @@ class Unsplit(Refusal):
     """A last layer whose gradient cannot be split by sample; all else can be measured."""
 
 
+QUANTIZED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")  # homes of such layers
+
+
 def require_model(model: nn.Module) -> None:
     """Raise unless every tensor of `model` is there, finite and not empty."""
     if not isinstance(model, nn.Module):
@@ -486,9 +489,12 @@ def require_model(model: nn.Module) -> None:
                     "they came."
                 )
     if next(iter(model.parameters()), None) is None:
+        packed = any(m.__module__.startswith(QUANTIZED) for m in model.modules())
+        holds = "packed by quantisation" if packed else "without parameters"
+        advice = "model that was quantised" if packed else "module that holds the layers"
         raise Refusal(
-            f"`model` must have weights to measure, got {type(model).__name__} without parameters. "
-            "Pass the module that holds the layers."
+            f"`model` must have weights to measure, got {type(model).__name__} {holds}. Pass the "
+            f"{advice}."
         )
 
 
@@ -622,6 +628,14 @@ def called(model: nn.Module, batch: Batch, *, run: Callable[..., Any] | None = N
             hint = "Channels come second: pass `x.movedim(-1, 1)`"
         if "more than 1 value per channel" in str(error):
             hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
+        tables = [m.num_embeddings for m in model.modules() if isinstance(m, nn.Embedding)]
+        whole = [t for t in given if not t.is_floating_point() and t.numel()]
+        if isinstance(error, IndexError) and tables and whole:
+            ends = min(int(t.min()) for t in whole), max(int(t.max()) for t in whole)
+            hint = (
+                f"The integers of the batch go from {ends[0]} to {ends[1]}, and the smallest "
+                f"embedding takes 0 to {min(tables) - 1}: see that they are its numbers"
+            )
         if "required positional argument" in str(error):
             hint = "Pass a mapping with the names that forward takes, or a tuple in their order"
         reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 
 from sigmascope.core.guard import Refusal, random_states, require_dense
@@ -86,6 +87,14 @@ def mapped(value: Any, change: Any) -> Any:
     return value
 
 
+def _packs(value: object) -> bool:
+    """Whether sequences are packed somewhere in it."""
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    packed = isinstance(value, PackedSequence)
+    return packed or (isinstance(value, tuple | list) and any(map(_packs, value)))
+
+
 def _is_record(value: object) -> bool:
     return is_dataclass(value) and not isinstance(value, type | nn.Module)
 
@@ -110,8 +119,13 @@ def prepared(model: nn.Module, batch: Batch) -> Batch:
     """The batch on the model's device, its floating tensors in the model's floating dtype.
 
     Raises:
-        Refusal: If that dtype cannot hold a number of the batch.
+        Refusal: If that dtype cannot hold a number of the batch, or sequences in it are packed.
     """
+    if _packs(batch):
+        raise Refusal(
+            "`batch` must hold samples along a dimension, got a PackedSequence, of which rows are "
+            "steps. Pass padded sequences and their lengths, and pack them inside of forward."
+        )
     for tensor in tensors(batch):
         require_dense(tensor, "`batch`")
     # what was made in inference mode takes no gradient, but a copy of it does

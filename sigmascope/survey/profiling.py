@@ -270,6 +270,7 @@ def tried(items: Iterable[Item], what: str) -> Iterator[Item]:
 LAYER, WEIGHT = "layer", "weight"  # what was not covered
 UNCALLED = "the model does not call it on this batch"
 OUTSIDE = "applied outside of any call of a layer: what it reads and writes there was not measured"
+COMPLEX = "of complex numbers, which are not measured"
 UNREAD = (
     "outputs depend on it, but no call of it can be read, as inside of `torch.vmap` or "
     "`torch.func.grad`: what it reads and writes was not measured"
@@ -321,7 +322,8 @@ def covered(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
     own = dict(subject.model.named_parameters())
     for name in sorted(outside):
         if name not in own or id(own[name]) not in absent - reached:
-            doubts.append(Skipped(name, WEIGHT, OUTSIDE))
+            wide = name in own and own[name].is_complex()
+            doubts.append(Skipped(name, WEIGHT, COMPLEX if wide else OUTSIDE))
     for name, p in own.items():
         matrix = is_matrix(p) and (p.is_floating_point() or p.is_complex())
         if matrix and name not in outside and id(p) not in absent | reached:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from sigmascope.core.guard import Refusal
@@ -44,8 +45,14 @@ def places(model: nn.Module, optimizers: Sequence[Optimizer]) -> list[Place]:
     """Every module with trained parameters of its own, in the model's order.
 
     Raises:
-        Refusal: If no optimizer trains a parameter of the model.
+        Refusal: If no optimizer trains a parameter of the model, or one has no shape yet.
     """
+    lazy = [name for name, p in model.named_parameters() if is_lazy(p)]
+    if lazy:
+        raise Refusal(
+            f"`{lazy[0]}` must have its shape, got a lazily initialised parameter. Run the model "
+            "once on a batch before it is watched."
+        )
     trainer = {id(p): o for o in optimizers for p in trained(o)}
     named = (
         (name.rpartition(".")[0] or WHOLE, p)
@@ -86,9 +93,12 @@ def of_torch(optimizer: Any) -> Optimizer:
     while within := _within(inner):
         inner = within
     if not isinstance(inner, Optimizer):
+        advice = "what `step()` is called of, as in `watch(model, optimizer)`"
+        if isinstance(optimizer, list | tuple | dict):
+            advice = "several one after the other, as in `watch(model, first, second)`"
         raise Refusal(
             f"`optimizers` must be optimizers of torch, got a {type(optimizer).__name__}. Pass "
-            "what `step()` is called of, as in `watch(model, optimizer)`."
+            f"{advice}."
         )
     return inner
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from sigmascope import survey
 from sigmascope.core.guard import Refusal
 from sigmascope.models.layers import (
     called,
@@ -118,3 +119,38 @@ def test_what_a_model_raises_is_shown_with_its_batch():
         called(Fails(Refusal("mine")), torch.ones(4, 3))
     with pytest.raises(KeyboardInterrupt):
         called(Fails(KeyboardInterrupt()), torch.ones(4, 3))
+
+
+def test_numbers_beyond_an_embedding_are_told_with_its_size():
+    net = nn.Sequential(nn.Embedding(50, 4), nn.Flatten(), nn.Linear(12, 2))
+    with pytest.raises(Refusal, match=r"go from 3 to 50, and the smallest embedding takes 0 to 49"):
+        survey.profile(net, torch.tensor([[3, 4, 50], [5, 6, 7]]))
+
+
+def test_packed_sequences_have_no_dimension_of_samples():
+    packed = nn.utils.rnn.pack_sequence([torch.ones(3, 4), torch.ones(2, 4)])
+    for batch in (packed, (packed,), {"input": packed}):
+        with pytest.raises(Refusal, match=r"got a PackedSequence.* pack them inside of forward"):
+            survey.profile(nn.GRU(4, 5), batch)
+
+
+@pytest.mark.filterwarnings("ignore::Warning")
+def test_layers_that_were_quantised_are_told_from_none():
+    floats = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    packed = torch.ao.quantization.quantize_dynamic(floats, {nn.Linear}, dtype=torch.qint8)
+    with pytest.raises(Refusal, match=r"quantisation\. Pass the model that was"):
+        survey.profile(packed, torch.ones(3, 4))
+
+
+def test_layers_of_complex_numbers_are_left_out_as_such():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.wide, self.last = nn.Linear(4, 3, dtype=torch.complex64), nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.last(self.wide(x.to(torch.complex64)).abs())
+
+    measured = survey.profile(Net(), torch.randn(6, 4))
+    (skipped,) = [s for s in measured.skipped if s.site == "wide.weight"]
+    assert skipped.why == "of complex numbers, which are not measured"

@@ -81,6 +81,21 @@ def test_what_is_no_optimizer_is_refused(odd):
         all_of_torch([])
 
 
+def test_several_optimizers_are_not_one_list():
+    one, other = (torch.optim.SGD(stack(3, 2).parameters(), lr=0.1) for _ in range(2))
+    with pytest.raises(Refusal, match=r"as in `watch\(model, first, second\)`"):
+        all_of_torch([[one, other]])
+
+
+def test_a_weight_without_a_shape_is_refused():
+    net = nn.Sequential(nn.LazyLinear(3), nn.ReLU(), nn.LazyLinear(2))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pytest.raises(Refusal, match=r"`0\.weight` must have its shape.* before it is watched"):
+        places(net, [optimizer])
+    net(torch.ones(2, 4))
+    assert [place.site for place in places(net, [optimizer])] == ["0", "2"]
+
+
 def test_parameters_that_come_later_are_told_once():
     optimizer = torch.optim.SGD(stack(3, 2).parameters(), lr=0.1)
     added = Added([optimizer])
