@@ -211,7 +211,7 @@ class NotFinite(AlarmRule):
                 for site, track in by_site.items():
                     if track.last is None:
                         where = "the loss" if name == q.LOSS else f"the {name} at {site}"
-                        says = f"{where} is infinite or not a number at step {step}."
+                        says = f"{where} is infinite or not a number at step {track.bad}."
                         return Sign(True, False, site, says, ((name, site, form),))
         return CALM
 

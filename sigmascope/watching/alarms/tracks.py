@@ -280,6 +280,7 @@ class Track:
         stray: Usual distance from it.
         first: Mean of the first readings.
         last: The last reading, as it is followed; None where it was not a number.
+        bad: The step of the last reading that was not a number; None while each was one.
         score: How far the last one strays, in usual distances, with its sign.
         moved: The step at which it left what is usual; None while it has not.
         zeros: Readings in a row, up to the last, that are zero though others were not.
@@ -293,6 +294,7 @@ class Track:
     stray: float = 0.0
     first: float = 0.0
     last: float | None = None
+    bad: int | None = None
     score: float = 0.0
     moved: int | None = None
     far: int = 0
@@ -303,7 +305,7 @@ class Track:
     def add(self, step: int, value: float) -> None:
         """Take a reading."""
         if not math.isfinite(value):
-            self.last = None
+            self.last, self.bad = None, step
             return
         x = math.log(max(value, TINY)) if self.kind == "log" else value
         self.last = x
@@ -507,8 +509,9 @@ class Tracks:
         self._tracks: dict[tuple[str, str], dict[str, Track]] = {}
 
     def add(self, step: int, columns: Sequence[Column]) -> None:
-        """Take what a look has read."""
+        """Take what a look has read; a loss is of a step before it."""
         for column in columns:
+            at = step if column.step is None else column.step
             tracks = self._tracks.setdefault((column.quantity, column.form), {})
             for site, value in zip(column.sites, column.values, strict=True):
                 track = tracks.get(site)
@@ -517,7 +520,7 @@ class Tracks:
                     track = tracks[site] = Track(
                         "log" if row.scale == "log" or row.most > 1 else "share"
                     )
-                track.add(step, value)
+                track.add(at, value)
 
     def of(self, name: str, form: str = "") -> Mapping[str, Track]:
         """The tracks of a quantity by site, in the order of the model."""

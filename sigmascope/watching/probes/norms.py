@@ -306,7 +306,7 @@ class Losses(Probe):
 
     def __init__(self) -> None:
         self._given: list[tuple[int, Tensor | float]] = []
-        self._last: int | None = None
+        self._steps: list[int] = []  # of the losses that were handed on last
 
     def add(self, step: int, loss: float | Tensor) -> None:
         """The loss of one step; a tensor is looked at only when the next look is taken."""
@@ -316,7 +316,7 @@ class Losses(Probe):
 
     def local(self) -> Tensor:
         values = [float(loss) for _, loss in self._given[-KEPT:]]
-        self._last = self._given[-1][0] if self._given else None
+        self._steps = [step for step, _ in self._given[-KEPT:]]
         self._given.clear()
         rest = [0.0] * (KEPT - len(values))
         return torch.tensor([*values, *rest, *[1.0] * len(values), *rest], dtype=torch.float64)
@@ -326,10 +326,12 @@ class Losses(Probe):
         pairs = zip(numbers[:KEPT], numbers[KEPT:], strict=True)
         losses = [summed / count for summed, count in pairs if count > 0]
         if losses:
-            bad = [x for x in losses if math.isnan(x)]
-            last, largest = (bad[0], bad[0]) if bad else (losses[-1], max(losses))
-            yield Column(q.LOSS, [LOSS], [last], step=self._last)
-            yield Column(q.LOSS, [LOSS], [largest], form="largest", step=self._last)
+            at = next((i for i, x in enumerate(losses) if math.isnan(x)), len(losses) - 1)
+            last = losses[at]
+            largest = last if math.isnan(last) else max(losses)
+            step = self._steps[at] if at < len(self._steps) else None
+            yield Column(q.LOSS, [LOSS], [last], step=step)
+            yield Column(q.LOSS, [LOSS], [largest], form="largest", step=step)
 
     def rest(self) -> Column | None:
         """The last loss of this process that no look has read, for when none follows."""

@@ -168,7 +168,7 @@ def test_the_first_place_that_is_not_finite_is_named():
     sign = BY_NAME["non-finite"].look(7, fed(rows))
     assert sign.sure
     assert sign.site == "b"
-    assert "step 7" in sign.says
+    assert "step 1" in sign.says
     assert BY_NAME["non-finite"].look(7, fed([{"mean square": {"a": 1.0}}])).calm
 
 
@@ -624,3 +624,10 @@ def test_growth_that_ends_has_not_shrunk():
         value = math.exp(2 * min(max(step - 12, 0), 10))
         said += alarms.look(step, [Column("Frobenius norm", ["a"], [value])])
     assert [a.says.split(" at a ")[-1] for a in said][1:] == ["no longer grows at every look."]
+
+
+def test_a_loss_that_is_no_number_is_told_with_its_own_step():
+    """A look is taken within a step of the optimizer, whose own loss is not handed in yet."""
+    loss = [Column("loss", [LOSS], [math.nan], step=6)]
+    (told,) = Alarms([BY_NAME["non-finite"]]).look(7, loss)
+    assert told.says == "the loss is infinite or not a number at step 6."

@@ -199,6 +199,15 @@ def test_one_that_is_no_number_is_not_passed_over():
     assert all(math.isnan(v) for v in read([1.0, math.nan, 2.0]).values())
 
 
+def test_one_that_is_no_number_is_filed_at_its_own_step():
+    probe = Losses()
+    for step, loss in enumerate([1.0, math.nan, 2.0, 3.0]):
+        probe.add(step, loss)
+    assert {c.step for c in probe.read(probe.local())} == {1}
+    probe.add(4, 2.0)
+    assert {c.step for c in probe.read(probe.local())} == {4}
+
+
 def test_memory_does_not_grow_between_looks():
     probe = Losses()
     for k in range(10_000):
