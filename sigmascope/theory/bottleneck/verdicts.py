@@ -177,6 +177,9 @@ def _kind(
     if fit is not None and not fit.fits:
         if isinstance(stack, str):
             return "unknown", f"{fit.says}, and whether it has settled cannot be told: {stack}"
+        if stack.depth < 2:  # whose balance is zero wherever its weights are
+            one = "one layer alone has no balance to tell it by"
+            return "unknown", f"{fit.says}, and whether it has settled cannot be told: {one}"
         if stack.balance_defect() > SETTLED:
             return "unknown", f"{fit.says}, and the weights have not settled: train on"
         return "underestimating", f"the weights have settled, and {fit.says}"

@@ -125,3 +125,12 @@ def test_the_norm_beyond_the_least_is_that_of_factors_that_stretch():
     found = bottleneck(narrow(2, scale=1.2), samples())
     (excess,) = [e.estimate for e in found.evidence if e.name == "smallest norm excess"]
     assert excess.value == pytest.approx(12 * 1.2**2 - 12 - 24 * math.log(1.2), rel=1e-5)
+
+
+def test_one_layer_alone_is_not_said_to_have_settled():
+    """Nothing is balanced against it, so that its defect is zero before any training."""
+    torch.manual_seed(0)
+    x, y = torch.randn(64, 6), torch.randint(3, (64,))
+    found = bottleneck(nn.Sequential(nn.Linear(6, 3, bias=False)), x, targets=y)
+    assert found.kind == "unknown"
+    assert "one layer alone has no balance to tell it by" in found.says
