@@ -383,7 +383,7 @@ def test_a_scan_of_little_has_a_page(browser, tmp_path, blocks):
         found = Scan(plan(0), ())  # nothing was read
     browser.get(scan_page(tmp_path / "page.html", found).as_uri())
     js(browser, "document.getElementById('theme').click()")
-    assert "No findings." in text_of(browser, "#cards")
+    assert "No findings" in text_of(browser, "#cards")
     assert js(browser, "return document.getElementById('between').hidden")
     assert browser.get_log("browser") == []
 
