@@ -40,6 +40,7 @@ LINEAR = {
     "Cat", "Split", "AdaptiveAvgPool2D", "MkldnnConvolution", "Linear", "Index", "Unbind",
 } - {"NativeDropout"}  # fmt: skip
 FORMS = {*SHAPES, "T", "Permute", "Transpose"}
+NORMALISED = {"NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"}
 WEIGHTED = {"Addmm", "Mm", "Convolution", "MkldnnConvolution", "Linear"}
 
 
@@ -69,6 +70,11 @@ def is_affine(output: Tensor, weights: Collection[Tensor]) -> bool:
             continue
         kind, sides = operation(one), [f for f, _ in one.next_functions]
         weighted, off = kind in WEIGHTED, None in sides
+        if kind in NORMALISED:  # linear with statistics that are held, and gains of its own
+            gains = (f for f in sides[1:] if f is not None)
+            if one._saved_training or any(strange(n) for f in gains for n in behind(f)):
+                return False
+            continue
         if kind not in LINEAR or (kind == "Cat" and off):
             return False
         if not weighted and kind not in ("Mul", "Div"):

@@ -25,12 +25,18 @@ AFFINE = [
     nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2)),
     nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Dropout(0.5), nn.Linear(3, 2)),
     nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2), nn.Softmax(-1)),
+    Net(lambda m, x: m.b(F.batch_norm(m.a(x), torch.ones(4), torch.full((4,), 2.0))),
+        a=nn.Linear(4, 4), b=nn.Linear(4, 3)),
     nn.Sequential(nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 2, 2), nn.Flatten(), nn.Linear(6, 1)),
-]
+]  # fmt: skip
 BENT = [
     nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)),
     nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Linear(3, 2)),
     Net(lambda m, x: m.b(m.a(x) * x), a=nn.Linear(4, 4), b=nn.Linear(4, 3)),
+    Net(lambda m, x: m.b(F.batch_norm(m.a(x), None, None, training=True)),
+        a=nn.Linear(4, 4), b=nn.Linear(4, 3)),
+    Net(lambda m, x: m.b(F.batch_norm(h := m.a(x), torch.ones(4), torch.ones(4), h.mean(0))),
+        a=nn.Linear(4, 4), b=nn.Linear(4, 3)),
     # a ReLU that is written as a product
     Net(lambda m, x: m.b((z := m.a(x)) * (z > 0).float()), a=nn.Linear(4, 4), b=nn.Linear(4, 3)),
     off_tape(lambda h, x: h.detach()),
