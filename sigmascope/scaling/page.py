@@ -93,7 +93,7 @@ def _row(place: int, w: WeightScaling, law: ScalingLaw | None) -> list[Piece]:
     )
     bar = element("td", picture, style=f"color: var(--c{_TONES[w.verdict]})")
     says = law.says.replace("-", "−")
-    pick = element("button", named(w.name), type="button", data_line=str(place), style=_PLAIN)
+    pick = element("button", named(w.name), type="button", data_weight=str(place), style=_PLAIN)
     return [pick if w.curve else named(w.name), kind, element("td", says, class_="n"), bar, told]
 
 

@@ -44,7 +44,6 @@ _SCRIPTS = (
     "chart.js",
     "grid.js",
     "matrices.js",
-    "overdepth.js",
     "spectra.js",
     "scan.js",
 )

@@ -406,8 +406,10 @@ def written(html: str | os.PathLike[str], runs: Sequence[Path]) -> Path:
     states = [
         {
             **run.state(),
-            "columns": [run.numbers(place) for place in range(len(run.panels))],
-            "scrubbed": [run.scrubbed(place) for place in range(len(run.spectra))],
+            "kept": {
+                "panels": [run.numbers(place) for place in range(len(run.panels))],
+                "spectra": [{"spectra": run.scrubbed(i)} for i in range(len(run.spectra))],
+            },
         }
         for run in found
     ]
@@ -507,7 +509,7 @@ class _Http(ThreadingHTTPServer):
 
 
 # what a request names beside the run
-NUMBERS = {"/panel": ("place", "after", "generation"), "/spectra": ("place", "generation")}
+NUMBERS = {"/panels": ("place", "after", "generation"), "/spectra": ("place", "generation")}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -546,7 +548,7 @@ class _Handler(BaseHTTPRequestHandler):
                 if min(numbers) < 0:
                     raise ValueError(asked.query)
                 feed, *rest = self.feeds[numbers[0]], *numbers[1:]
-                found = feed.panel(*rest) if asked.path == "/panel" else feed.spectra(*rest)
+                found = feed.panel(*rest) if asked.path == "/panels" else feed.spectra(*rest)
         except (KeyError, ValueError, IndexError):
             self._send(HTTPStatus.NOT_FOUND, "text/plain", "There is nothing here.")
             return

@@ -36,7 +36,6 @@ _SCRIPTS = (
     "chart.js",
     "runs.js",
     "run_curves.js",
-    "run_spectra.js",
     "run.js",
 )
 _LOOK: dict[str, Any] = {

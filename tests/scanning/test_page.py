@@ -141,7 +141,7 @@ def test_spectra_come_back_with_their_places(shown):
 def test_shares_of_a_spectrum_add_up_and_the_law_has_mass_one(shown):
     total = js(
         shown,
-        "const f = lawOf(arguments[0]);"
+        "const f = spectrumOf(arguments[0]);"
         "const e = Array.from({ length: 200 }, (_, k) => 1e-9 * 1.13 ** k);"
         "return shares(f, e, Math.log).reduce((a, b) => a + b, 0)",
         PLACE[ODD],
@@ -170,7 +170,7 @@ def test_the_table_sorts_by_any_column(shown):
         orders = []
         for _ in range(2):
             js(shown, "document.querySelector(`[data-field='${arguments[0]}']`).click()", field)
-            orders.append(js(shown, "return table.order.map((i) => table.sort.keys()[i])"))
+            orders.append(js(shown, "return table.order.map((i) => table.sort.keys[i])"))
         assert {tuple(o) == tuple(sorted(o)) for o in orders} == {True, False}
         assert sorted(orders[0]) == sorted(orders[1])
         assert js(shown, "return document.activeElement.dataset.field") == field
@@ -293,7 +293,7 @@ def test_the_charts_can_be_walked_by_keys(shown):
 def test_a_click_on_a_dot_opens_its_matrix(shown):
     js(
         shown,
-        "const one = charts[1], spot = one.spots[7], box = one.canvas.getBoundingClientRect();"
+        "const one = document.querySelectorAll('#charts canvas')[1].chart, spot = one.spots[7], box = one.canvas.getBoundingClientRect();"
         "one.canvas.dispatchEvent(new MouseEvent('click',"
         "{ clientX: box.left + spot.x + 1, clientY: box.top + spot.y }))",
     )
@@ -307,7 +307,7 @@ def test_every_quantity_can_be_drawn(shown):
         "  const choice = document.getElementById('quantity'); choice.value = name;"
         "  choice.dispatchEvent(new Event('change'));"
         "  for (const id of ['log', 'same', 'log']) document.getElementById(id).click();"
-        "  return [name, charts.reduce((sum, one) => sum + one.spots.length, 0),"
+        "  return [name, [...document.querySelectorAll('#charts canvas')].reduce((sum, c) => sum + c.chart.spots.length, 0),"
         "    document.getElementById('means').textContent.length];"
         "})",
     )
@@ -410,7 +410,7 @@ def test_odd_numbers_and_leading_values_are_shown(browser, tmp_path):
     assert "[5, ∞]" in text_of(browser, "#numbers")
     assert js(browser, "const s = spectrumOf(3); return [s.rows, s.cols]") == [32, 9]
     assert "Only the largest values" in text_of(browser, "#beyond")
-    assert js(browser, "return COLUMN.get('condition number').values[2]") in (None, math.inf)
+    assert js(browser, "return COLUMN.get('condition number').values()[2]") in (None, math.inf)
     js(browser, "show(2)")
     assert not js(browser, "return document.getElementById('unkept').hidden")
     assert "∞" in text_of(browser, "#numbers")

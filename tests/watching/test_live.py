@@ -280,8 +280,9 @@ def test_all_of_two_runs_is_in_the_file(tmp_path):
     assert data["live"] is False
     assert [run["step"] for run in data["runs"]] == [59, 29]
     for run in data["runs"]:
-        assert [form["rows"] for form in run["columns"]] == [p["rows"] for p in run["panels"]]
-        assert [len(rows) for rows in run["scrubbed"]] == [s["rows"] for s in run["spectra"]]
+        panels, spectra = run["kept"]["panels"], run["kept"]["spectra"]
+        assert [form["rows"] for form in panels] == [p["rows"] for p in run["panels"]]
+        assert [len(form["spectra"]) for form in spectra] == [s["rows"] for s in run["spectra"]]
 
 
 def test_a_long_run_is_read_in_several_looks(tmp_path, monkeypatch):
@@ -352,7 +353,7 @@ def test_the_page_and_its_numbers_are_served(server):
     assert second["trouble"] == "There is no run file yet."
     seen = json.loads(ask(server, f"/state?seen0={first['version']}")[1])["runs"][0]
     assert seen == {"version": first["version"], "generation": 0}
-    panel = json.loads(ask(server, "/panel?run=0&place=0&after=0&generation=0")[1])
+    panel = json.loads(ask(server, "/panels?run=0&place=0&after=0&generation=0")[1])
     assert panel["rows"] == 9
     spectra = json.loads(ask(server, "/spectra?run=0&place=0&generation=0")[1])
     assert [row[0] for row in spectra["spectra"]] == [0]
@@ -373,9 +374,9 @@ def test_a_name_that_was_led_here_is_refused(server, host):
 
 @pytest.mark.parametrize(
     "path",
-    ["/x", "/../../etc/passwd", "/panel", "/panel?run=0&place=99&after=0&generation=0",
-     "/panel?run=2&place=0&after=0&generation=0", "/panel?run=-1&place=0&after=0&generation=0",
-     "/panel?run=0&place=x&after=0&generation=0", "/state?seen0=x", "/spectra?run=0", "/state/",
+    ["/x", "/../../etc/passwd", "/panels", "/panels?run=0&place=99&after=0&generation=0",
+     "/panels?run=2&place=0&after=0&generation=0", "/panels?run=-1&place=0&after=0&generation=0",
+     "/panels?run=0&place=x&after=0&generation=0", "/state?seen0=x", "/spectra?run=0", "/state/",
      "/spectra?run=0&place=7&generation=0"],
 )  # fmt: skip
 def test_there_is_nothing_else(server, path):

@@ -89,7 +89,7 @@ def test_curves_map_and_alarms_grow_while_the_run_does(browser, tmp_path):
         assert "doubles every 9 steps" in text_of(browser, "#cards .says")
         until(browser, "tracks[0].state.step === 39")
         says(browser, "status", "Step 39")
-        until(browser, "scrub.key && spectraOf(tracks[0]).length === 4")
+        until(browser, "state.matrix && spectraOf(tracks[0]).length === 4")
         assert count(browser, ".timeline i") == 1
         assert text_of(browser, ".timeline li").endswith(f"{SITES[4]} · step 25 to 35")
         assert text_of(browser, "#tiles dd") == "39"
@@ -135,14 +135,14 @@ def test_a_quantity_and_its_layers_are_chosen(shown):
 
 def test_looking_closer_shows_the_same_steps_everywhere(shown):
     key(shown, "#loss", "+")
-    low, high = js(shown, "return [state.range.low, state.range.high]")
+    low, high = js(shown, "return [steps.range.low, steps.range.high]")
     assert 10 < low < high < 50
     assert js(shown, "return [maps[0].x.low, maps[0].x.high]") == [low, high]
     at = "return getComputedStyle(document.querySelector('.timeline li')).getPropertyValue('--low')"
     assert float(js(shown, at)) == pytest.approx(low)
     assert not js(shown, "return document.getElementById('whole').hidden")
     key(shown, "#curve", "Escape")
-    assert js(shown, "return state.range") is None
+    assert js(shown, "return steps.range") is None
 
 
 def test_what_is_pointed_at_is_said(shown):
@@ -155,7 +155,7 @@ def test_what_is_pointed_at_is_said(shown):
     assert SITES[1] in text_of(shown, "#tip")
     key(shown, "#maps canvas", "Enter")
     assert js(shown, "return [...state.chosen]") == [SITES[1]]
-    until(shown, f"JSON.parse(scrub.key)[0] === '{SITES[1]}'")
+    until(shown, f"JSON.parse(state.matrix)[0] === '{SITES[1]}'")
 
 
 def test_time_is_moved_through_spectra(shown):

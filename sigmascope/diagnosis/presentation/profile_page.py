@@ -338,7 +338,7 @@ def _training(profile: Profile) -> dict[str, Html]:
 
 
 def _theorem_table(checks: Sequence[Check]) -> Html:
-    """Each theorem, those that spoke first; its table is made by `tables.js` when it is opened."""
+    """Each theorem, those that spoke first; its table is made by `profile.js` when it is opened."""
     names = [*dict.fromkeys(c.theorem for c in checks)]
     own = {name: [c for c in checks if c.theorem == name] for name in names}
     silent = lambda name: all(c.verdict in _SILENT for c in own[name])
@@ -375,10 +375,7 @@ _SCRIPTS = (
     "marks.js",
     "chart.js",
     "grid.js",
-    "readings.js",
     "curves.js",
-    "layer.js",
-    "tables.js",
     "profile.js",
 )
 

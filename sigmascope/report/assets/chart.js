@@ -1,6 +1,25 @@
-// One chart on a canvas for all pages: axes, marks, a tooltip, arrow keys, a closer look.
+// One chart on a canvas for all pages: axes, marks, their keys, a tooltip, arrow keys, a closer look.
 
 const WALKED = 5000; // spots that arrow keys walk from left to right
+const hidden = new Set(); // lines that are not drawn, by the word of their button
+
+// A button for a line, that hides it and shows it again.
+pressed("line", (line, { target }) => {
+  if (!hidden.delete(line)) hidden.add(line);
+  target.setAttribute("aria-pressed", String(!hidden.has(line)));
+  redraw();
+});
+
+// All that are in the page, as soon as it has its colours.
+function drawCharts() {
+  if (!document.documentElement.dataset.theme) return;
+  for (const { chart } of document.querySelectorAll("canvas")) chart?.draw();
+}
+
+// Words beside the colour that they are drawn in.
+function keyOf(words, colour, dashed) {
+  return element(dashed ? "span.line dashed" : "span.line", { style: `--tone: ${colour}` }, words);
+}
 
 // What is pointed at, in words beside it.
 function tell(canvas, spot) {
@@ -17,50 +36,79 @@ function tell(canvas, spot) {
   tip.style.top = `${(y > 48 ? y : box.top + spot.y + 14) + scrollY}px`;
 }
 
-// spec() gives the axes x and y, {low, high, log, title} and for y perhaps names of rows, the marks
-// in the order in which they are drawn, and words for where there is nothing to point at. An axis y
-// without ends holds what the marks have in sight. Enter and a click open() a spot; where the
-// reader may look closer, look(range) is told at what, null for the whole().
+// The part of the axis x that charts look at: of the whole(), unless the reader looks closer. Then
+// there may be a button for all of it.
+class Sight {
+  constructor(whole, button) {
+    Object.assign(this, { whole, button, range: null });
+    button?.addEventListener("click", () => this.aim(0, Infinity));
+  }
+
+  get ends() {
+    return this.range || this.whole();
+  }
+
+  // So far to both sides of the middle, within the whole and some places apart.
+  aim(middle, far) {
+    const [all, half] = [this.whole(), Math.max(2, far)];
+    const ends = { low: Math.max(all.low, middle - half), high: Math.min(all.high, middle + half) };
+    this.range = ends.low <= all.low && ends.high >= all.high ? null : ends;
+    if (this.button) this.button.hidden = this.range === null;
+    redraw();
+  }
+}
+
+// spec(width) gives the axes x and y, {low, high, log, title} and for y perhaps names of rows, the
+// marks in the order in which they are drawn, keys for the legend of the figure, and words for where
+// there is nothing to point at. Of x the ends are those of the sight, if there is one; an axis y
+// without ends holds what the marks have in sight. Enter and a click open() a spot.
 class Chart {
-  constructor(canvas, spec, { open = () => {}, look = null, whole = null } = {}) {
-    Object.assign(this, { canvas, spec, open, look, whole, spots: [], at: -1, held: null });
+  constructor(canvas, spec, { open = () => {}, sight = null } = {}) {
+    Object.assign(this, { canvas, spec, open, sight, spots: [], at: -1, held: null });
+    canvas.chart = this;
     const on = (event, heard) => canvas.addEventListener(event, heard);
-    on("pointermove", (event) => this.move(event));
     for (const event of ["pointerleave", "blur"]) on(event, () => this.point(-1));
+    on("pointermove", (event) => this.move(event));
+    on("keydown", (event) => this.key(event) && event.preventDefault());
     on("click", (event) => {
       const k = this.near(event);
-      if (k >= 0 && !this.held?.far) this.open(this.spots[k], event.shiftKey);
+      if (k >= 0 && !this.held?.far) open(this.spots[k], event.shiftKey);
     });
-    on("keydown", (event) => this.key(event) && event.preventDefault());
-    if (!look) return;
-    on("dblclick", () => look(null));
+    const other = () => canvas.clientWidth !== this.width || canvas.clientHeight !== this.height;
+    new ResizeObserver(once(() => other() && this.draw())).observe(canvas);
+    if (!sight) return;
+    on("dblclick", () => sight.aim(0, Infinity));
     on("pointerdown", ({ button, pointerType, offsetX }) => {
-      this.held = button === 0 && pointerType === "mouse" ? { from: offsetX, down: true } : null;
+      this.held = button === 0 && pointerType === "mouse" ? { from: offsetX } : null;
     });
-    on("pointerup", (event) => this.drop(event.offsetX));
+    on("pointerup", ({ offsetX }) => {
+      if (!this.held?.far) return;
+      const [a, b] = [this.held.from, offsetX].map(this.px.back);
+      sight.aim((a + b) / 2, Math.abs(a - b) / 2);
+    });
   }
 
   draw() {
     const { canvas } = this;
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
     if (width === 0 || height === 0) return;
-    const { x, y, marks, empty = "" } = this.spec(width);
+    const { x, y, marks, keys, empty = "" } = this.spec(width);
+    if (keys) canvas.closest("figure").querySelector(".legend").replaceChildren(...keys);
     const ratio = window.devicePixelRatio || 1;
     Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
-    this.context = canvas.getContext("2d");
-    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    Object.assign(this, { width, height, x, y: this.fitted(x, y, marks), spots: [] });
+    const context = canvas.getContext("2d");
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    Object.assign(this, { width, height, context, spots: [], x: { ...x, ...this.sight?.ends } });
+    this.y = this.fitted(y, marks);
     this.axes();
-    this.offer = (spots) => this.spots.push(...spots);
     for (const mark of marks) this.paint(mark);
-    if (this.spots.length <= WALKED && !y.rows) this.spots.sort((a, b) => a.x - b.x || a.y - b.y);
-    const middle = (this.box.left + this.box.right) / 2;
-    if (this.spots.length === 0) this.write(empty, middle, height / 2, "center");
-    const spot = this.spots[this.at];
-    if (!spot) this.at = -1;
+    const { spots, box } = this;
+    if (spots.length <= WALKED && !y.rows) spots.sort((a, b) => a.x - b.x || a.y - b.y);
+    if (spots.length === 0) this.write(empty, (box.left + box.right) / 2, height / 2, "center");
+    if (!spots[this.at]) this.at = -1;
     else if (!y.rows) {
-      this.context.strokeStyle = ink("--ink");
-      marker(this.context, spot, RING, 6.5);
+      context.strokeStyle = ink("--ink");
+      marker(context, spots[this.at], RING, 6.5);
     }
     this.tell();
   }
@@ -72,9 +120,9 @@ class Chart {
   }
 
   // The axis y with ends: those it has, or around what the marks have between the ends of x.
-  fitted(x, y, marks) {
+  fitted(y, marks) {
     if (y.rows || y.low !== undefined) return y;
-    const inside = (mark) => (mark.y ? Array.from(mark.y.slice(...sight(mark.x, x))) : []);
+    const inside = (mark) => (mark.y ? Array.from(mark.y.slice(...sight(mark.x, this.x))) : []);
     const values = marks.flatMap(inside).filter(Number.isFinite);
     const log = y.log === "auto" ? spansDecades(values) : y.log;
     const least = log && y.floor ? y.floor * extent(values)[1] : -Infinity;
@@ -136,9 +184,7 @@ class Chart {
   }
 
   // The nearest spot; in rows, the last one before.
-  near({ clientX, clientY }) {
-    const box = this.canvas.getBoundingClientRect();
-    const [x, y] = [clientX - box.left, clientY - box.top];
+  near({ offsetX: x, offsetY: y }) {
     const inRow = (s) => (Math.abs(s.y - y) <= this.each / 2 && s.x <= x ? x - s.x : Infinity);
     const far = this.y?.rows ? inRow : (s) => Math.hypot(s.x - x, s.y - y);
     let [best, least] = [-1, this.y?.rows ? Infinity : 24];
@@ -149,53 +195,33 @@ class Chart {
     return best;
   }
 
+  // What the mouse points at, or the part that it is drawn over.
   move(event) {
     const { held, box } = this;
-    if (held?.down && Math.abs(event.offsetX - held.from) > 8) held.far = true;
-    if (!held?.down || !held.far) return this.point(this.near(event));
+    const drawn = held && event.buttons === 1;
+    if (drawn && Math.abs(event.offsetX - held.from) > 8) held.far = true;
+    if (!drawn || !held.far) return this.point(this.near(event));
     this.canvas.setPointerCapture(event.pointerId);
     this.at = -1;
     this.draw();
-    const { context } = this;
-    Object.assign(context, { fillStyle: ink("--accent"), globalAlpha: 0.15 });
-    context.fillRect(held.from, box.top, event.offsetX - held.from, box.bottom - box.top);
-  }
-
-  drop(x) {
-    if (!this.held?.down) return;
-    this.held.down = false;
-    if (this.held.far) this.aim(...[this.held.from, x].sort((a, b) => a - b).map(this.px.back));
-  }
-
-  // Look at these ends, kept within the whole and some places apart.
-  aim(low, high) {
-    const all = this.whole();
-    const [middle, half] = [(low + high) / 2, Math.max(4, high - low) / 2];
-    const ends = { low: Math.max(all.low, middle - half), high: Math.min(all.high, middle + half) };
-    this.look(ends.low <= all.low && ends.high >= all.high ? null : ends);
+    Object.assign(this.context, { fillStyle: ink("--accent"), globalAlpha: 0.15 });
+    this.context.fillRect(held.from, box.top, event.offsetX - held.from, box.bottom - box.top);
   }
 
   // Arrows walk, Enter opens, plus and minus look closer and less close; true if it was a key.
   key({ key, shiftKey }) {
-    const last = this.spots.length - 1;
-    const before = Math.max(0, this.at - 1);
-    const walk = { ArrowRight: this.at + 1, ArrowLeft: before, Home: 0, End: last };
-    const rows = { ArrowDown: 1, ArrowUp: -1 }[key];
-    const closer = { "+": 0.5, "=": 0.5, "-": 2, Escape: Infinity }[key];
+    const { spots, at, x, y, px, box, sight } = this;
+    const last = spots.length - 1;
+    const walk = { ArrowRight: at + 1, ArrowLeft: Math.max(0, at - 1), Home: 0, End: last };
+    const rows = y.rows && { ArrowDown: 1, ArrowUp: -1 }[key];
+    const closer = sight && { "+": 0.5, "=": 0.5, "-": 2, Escape: Infinity }[key];
+    const middle = () => px.back(at >= 0 ? spots[at].x : (box.left + box.right) / 2);
     if (key in walk) this.point(Math.min(last, walk[key]));
-    else if (rows && this.y.rows) this.point(this.at < 0 ? 0 : this.beside(rows));
-    else if (key === "Enter" && this.at >= 0) this.open(this.spots[this.at], shiftKey);
-    else if (closer && this.look) this.closer(closer);
+    else if (rows) this.point(at < 0 ? 0 : this.beside(rows));
+    else if (key === "Enter" && at >= 0) this.open(spots[at], shiftKey);
+    else if (closer) sight.aim(middle(), (closer * (x.high - x.low)) / 2);
     else return false;
     return true;
-  }
-
-  closer(factor) {
-    if (factor === Infinity) return this.look(null);
-    const { spots, at, box, x } = this;
-    const middle = this.px.back(at >= 0 ? spots[at].x : (box.left + box.right) / 2);
-    const half = (factor * (x.high - x.low)) / 2;
-    this.aim(middle - half, middle + half);
   }
 
   // The spot of the next row that is least far along.

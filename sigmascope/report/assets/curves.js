@@ -1,10 +1,35 @@
 // Curves over depth: a panel for each unit, with intervals, bounds, findings, the layer chosen.
 
+const { sites: SITES, layers: LAYERS } = data; // layers with readings, by depth
+
+// What was read, by columns: words that many share, numbers, and the place of their sites.
+function rowsOf({ site, ...columns }) {
+  const rows = site.map((place) => ({ site: SITES[place], depth: data.depths[place] }));
+  for (const [name, column] of Object.entries(columns)) {
+    const words = column.words && spread(column, rows.length);
+    const read = words ? (i) => words[i] : columnOf(column, rows.length).row;
+    for (const [i, row] of rows.entries()) row[name] = read(i);
+  }
+  return rows;
+}
+
+const rows = rowsOf(data.readings).map(({ estimate, ...words }) => ({ ...words, ...estimate }));
+// where each theorem was checked, and what came of it there
+const CHECKS = data.theorems.map((theorem) => kept(() => rowsOf(theorem)));
+const state = { view: "", form: "", depth: data.start };
+const chosen = {}; // the form of each view
 let panels = []; // of the view and form that are shown
+
+const depths = new Sight(() => {
+  const [first, last] = [LAYERS[0].depth, LAYERS.at(-1).depth];
+  return around(first, last, 0.01, 0.6);
+}, byId("whole"));
+
+const formsOf = (view) => data.views.find((one) => one.view === view).forms;
 
 // Of what is told by curve, what belongs to a quantity as it is shown.
 function onCurve(told, quantity) {
-  const here = [state.view, state.form[state.view], quantity];
+  const here = [state.view, state.form, quantity];
   return told.filter(({ curve }) => curve.every((part, i) => part === here[i]));
 }
 
@@ -16,164 +41,128 @@ function said(row) {
   return [title, reading, row.how, chance(row.risk), usual && `usual: ${usual}`];
 }
 
-// A mark of what has a depth and a value.
-function markOf(list, says, looks) {
-  const [x, y] = ["depth", "value"].map((name) => list.map((one) => one[name] ?? NaN));
-  return { kind: "line", x, y, says: says && ((i) => says(list[i])), ...looks };
+// A line of what has a depth and a value.
+function lineOf(list, says, looks) {
+  const column = (name) => list.map((one) => one[name] ?? NaN);
+  const [x, y, low, high] = ["depth", "value", "low", "high"].map(column);
+  return { kind: "line", x, y, low, high, says: says && ((i) => says(list[i])), ...looks };
 }
 
-function wholeDepth() {
-  const [first, last] = [LAYERS[0].depth, LAYERS.at(-1).depth];
-  const room = 0.6 + 0.01 * (last - first);
-  return { low: first - room, high: last + room };
+// The bounds on a curve, crossed where they are broken.
+function boundsOn(quantity, colour) {
+  return onCurve(data.bounds, quantity).flatMap(({ theorem, sense, says, place, points }) => {
+    const checks = points.map((i) => CHECKS[place]()[i] ?? {});
+    const limits = checks.map((check) => ({ ...check, ...check.limit }));
+    const words = ({ site, value, verdict }) => {
+      return [shortened(site, 60), `${theorem}: ${sense} ${compact(value)}`, says, verdict];
+    };
+    const broken = limits.filter(({ verdict }) => verdict === "violated");
+    const crossed = { colour: ink("--error"), joined: false, shape: CROSS, radius: 6 };
+    const dashed = { colour, dash: [8, 5], width: 3, dots: false };
+    return [lineOf(limits, words, dashed), lineOf(broken, null, crossed)];
+  });
 }
 
-// Where each finding begins that rests on the panel, and the layer that is chosen.
-function uprights(found) {
+// The layer that is chosen, where each finding begins that rests on the panel, and curves with
+// their intervals and bounds; one alone also with what is usual.
+function specOf({ quantities, lines }) {
+  const rests = ([view, quantity]) => view === state.view && quantities.includes(quantity);
+  const found = data.findings.filter(({ depth, rest }) => depth !== null && rest.some(rests));
   const begins = found.map(({ name, severity, depth }, row) => {
     const how = { dash: [2, 3], words: shortened(name, 40), row };
     return { kind: "uprights", x: [depth], colour: ink(`--${severity}`), ...how };
   });
-  const here = { colour: ink("--accent"), width: 6, alpha: 0.25 };
-  return [{ kind: "uprights", x: [state.depth], ...here }, ...begins];
-}
-
-// A curve with its intervals and the bounds on it; alone, also with what is usual.
-function marksOf({ quantity, index, list }, alone, x) {
-  const colour = tone(index);
-  const [low, high] = ["low", "high"].map((end) => list.map((row) => row[end]));
-  const line = markOf(list, said, { colour, shape: index % INKS });
-  const usual = state.usual && alone ? onCurve(data.usual, quantity) : [];
-  const bounds = state.bounds ? onCurve(data.bounds, quantity) : [];
-  const dashed = { colour, dash: [8, 5], width: 3, dots: false };
-  const crossed = { colour: ink("--error"), joined: false, shape: CROSS, radius: 6 };
-  return [
-    ...usual.map((ends) => {
-      const sides = { low: [ends.low, ends.low], high: [ends.high, ends.high] };
-      return { kind: "band", x: [x.low, x.high], ...sides, colour, alpha: 0.07 };
-    }),
-    ...(list.some(matters) ? [{ kind: "band", x: line.x, low, high, colour, alpha: 0.16 }] : []),
-    line,
-    ...bounds.flatMap(({ theorem, sense, says, place, points: places }) => {
-      const checks = CHECKS[place]();
-      const points = places.map((i) => (i === null ? {} : { ...checks[i], ...checks[i].limit }));
-      const words = ({ site, value, verdict }) => {
-        return [shortened(site, 60), `${theorem}: ${sense} ${compact(value)}`, says, verdict];
-      };
-      const broken = points.filter(({ verdict }) => verdict === "violated");
-      return [markOf(points, words, dashed), markOf(broken, null, crossed)];
-    }),
-  ];
-}
-
-function specOf({ quantities, lines }) {
-  const x = { ...(state.range || wholeDepth()), whole: true, title: "depth of the layer" };
-  const drawn = lines.filter(({ key }) => !state.hidden.has(key));
-  const rests = ([view, quantity]) => view === state.view && quantities.includes(quantity);
-  const found = data.findings.filter(({ depth, rest }) => depth !== null && rest.some(rests));
-  const marks = drawn.flatMap((line) => marksOf(line, drawn.length === 1, x));
-  const y = { log: state.log && "auto", room: 16 * found.length };
-  return { x, y, marks: [...uprights(found), ...marks] };
-}
-
-// A button for each line, where there are several, and notes on the bounds that are drawn.
-function legendOf(lines) {
-  const toned = (index) => `--tone: var(--c${index % INKS})`;
-  const buttons = lines.map(({ key, quantity, index }) => {
-    const looks = { type: "button", "data-line": key, style: toned(index) };
-    return element("button", looks, quantity);
+  const drawn = lines.filter(({ key }) => !hidden.has(key));
+  const curves = drawn.flatMap(({ quantity, index, list }) => {
+    const colour = tone(index);
+    const line = lineOf(list, said, { colour, shape: index % INKS });
+    const usual = drawn.length === 1 && checked("usual") ? onCurve(data.usual, quantity) : [];
+    const bands = usual.map(({ low, high }) => {
+      return { kind: "band", low: [low, low], high: [high, high], colour, alpha: 0.07 };
+    });
+    const bounds = checked("bounds") ? boundsOn(quantity, colour) : [];
+    return [...bands, ...intervals(line), line, ...bounds];
   });
-  const notes = lines.flatMap(({ quantity, index }) =>
-    onCurve(data.bounds, quantity).map(({ theorem, sense }) => {
-      const words = `${quantity} is ${sense} this (${theorem})`;
-      return element("span", { class: "bound", style: toned(index) }, words);
-    }),
-  );
-  const several = lines.length > 1 ? buttons : [];
-  return { legend: element("div", { class: "legend" }, ...several), notes };
+  const here = { colour: ink("--accent"), width: 6, alpha: 0.25 };
+  const marks = [{ kind: "uprights", x: [state.depth], ...here }, ...begins, ...curves];
+  const y = { log: checked("log") && "auto", room: 16 * found.length };
+  return { x: { whole: true, title: "depth of the layer" }, y, marks };
 }
 
 // What has one form only goes with every form: a linear layer's matrix beside the operators of
 // convolutions, and what is no matrix at all.
 function readingsOf(quantity) {
-  const forms = [state.form[state.view], "", "matrix"];
+  const forms = [state.form, "", "matrix"];
   const here = rows.filter((row) => row.view === state.view && row.quantity === quantity);
   const placed = here.filter(({ depth, form }) => depth !== null && forms.includes(form));
   return placed.sort((a, b) => a.depth - b.depth);
 }
 
-function figureOf({ title, quantities }) {
+// A button for each line, where there are several, and notes on the bounds that are drawn.
+function legendOf(lines) {
+  const keys = lines.map(({ key, quantity, index }) => {
+    const looks = { style: `--tone: var(--c${index % INKS})` };
+    const pressed = { "data-line": key, "aria-pressed": String(!hidden.has(key)) };
+    const notes = onCurve(data.bounds, quantity).map(({ theorem, sense }) => {
+      return element("span.bound", looks, `${quantity} is ${sense} this (${theorem})`);
+    });
+    return [element("button", { type: "button", ...pressed, ...looks }, quantity), ...notes];
+  });
+  const buttons = lines.length > 1 ? keys.map(([button]) => button) : [];
+  return element("div.legend", {}, ...buttons, ...keys.flatMap(([, ...notes]) => notes));
+}
+
+function panelOf({ title, quantities }) {
   const lines = quantities.map((quantity, index) => {
     return { quantity, index, key: `${state.view}|${quantity}`, list: readingsOf(quantity) };
   });
-  const panel = { quantities, lines, ...legendOf(lines) };
   const caption = element("figcaption", {}, element("h3", {}, title));
-  panel.figure = element("figure", { class: "panel", tabindex: "-1" }, caption);
+  const figure = element("figure.panel", { tabindex: "-1" }, caption);
   const all = lines.flatMap(({ list }) => list);
   if (new Set(all.map(({ depth }) => depth)).size < 2) {
     const tiles = all.map((row) => {
       const name = element("dt", {}, `${row.quantity} at ${row.site}`);
       return element("div", {}, name, element("dd", {}, measured(row)));
     });
-    panel.figure.append(element("dl", { class: "tiles" }, ...tiles));
-    return panel;
+    figure.append(element("dl.tiles", {}, ...tiles));
+    return { quantities, figure };
   }
   const ends = lines.map(({ quantity, list }) => {
     const [first, last] = [list[0], list.at(-1)].map(({ value }) => compact(value));
     return `${quantity} from ${first} at the first layer to ${last} at the last`;
   });
   const words = `Curves over depth: ${ends.join("; ")}. Arrow keys walk, Enter opens a layer.`;
-  const looks = { class: "plot", tabindex: "0", role: "img", "aria-label": words };
-  const canvas = element("canvas", looks);
-  caption.append(panel.legend);
-  panel.figure.append(canvas);
-  const open = ({ mark, i }) => choose(mark.x[i]);
-  panel.chart = new Chart(canvas, () => specOf(panel), { open, look: lookAt, whole: wholeDepth });
-  return panel;
+  const canvas = element("canvas.plot", { tabindex: "0", role: "img", "aria-label": words });
+  caption.append(legendOf(lines));
+  figure.append(canvas);
+  const more = { open: ({ mark, i }) => choose(mark.x[i]), sight: depths };
+  const chart = new Chart(canvas, () => specOf({ quantities, lines }), more);
+  return { quantities, figure, chart };
 }
 
 // Panels are made anew for another view or form; all else is drawn into those there are.
-function show(view, form = state.form[view]) {
-  state.view = view;
-  state.form[view] = form;
-  const { forms } = data.views.find((one) => one.view === view);
+function show(view, form = chosen[view] ?? formsOf(view)[0].form) {
+  Object.assign(state, { view, form });
+  chosen[view] = form;
   for (const tab of document.querySelectorAll("[data-view]")) {
     tab.setAttribute("aria-pressed", String(tab.dataset.view === view));
   }
+  const forms = formsOf(view);
   byId("form-label").hidden = forms.length < 2;
   byId("form").replaceChildren(...forms.map((one) => element("option", {}, one.form)));
   byId("form").value = form;
   byId("tip").hidden = true;
-  panels = forms.find((one) => one.form === form).panels.map(figureOf);
+  panels = forms.find((one) => one.form === form).panels.map(panelOf);
   byId("panels").replaceChildren(...panels.map(({ figure }) => figure));
-  drawCurves();
-}
-
-function drawCurves() {
-  for (const { legend, notes, chart } of panels) {
-    for (const note of notes) note.remove();
-    if (state.bounds) legend.append(...notes);
-    for (const button of legend.querySelectorAll("button")) {
-      button.setAttribute("aria-pressed", String(!state.hidden.has(button.dataset.line)));
-    }
-    chart?.draw();
-  }
-}
-
-// All panels look at the same layers.
-function lookAt(range) {
-  state.range = range;
-  byId("whole").hidden = range === null;
-  drawCurves();
+  redraw();
 }
 
 // Where the evidence of a finding can be seen.
 function locate({ shows, at }) {
   if (shows) {
     const [view, form, quantity] = shows;
-    const { forms } = data.views.find((one) => one.view === view);
-    state.hidden.delete(`${view}|${quantity}`);
-    show(view, forms.some((one) => one.form === form) ? form : undefined);
+    hidden.delete(`${view}|${quantity}`);
+    show(view, formsOf(view).some((one) => one.form === form) ? form : undefined);
   }
   choose(at ?? state.depth);
   const panel = shows && panels.find(({ quantities }) => quantities.includes(shows[2]));

@@ -3,24 +3,26 @@
 const ROW = 34; // pixels, as in grid.css
 const BEYOND = 8; // rows drawn above and below what is in sight
 
-// Places of words in their order, to sort by.
-function ranksOf(words) {
+// What so many rows are sorted by: numbers, or else the places of their texts in their order.
+function keysOf({ key, text }, count) {
+  if (key) return Float64Array.from({ length: count }, (_, i) => key(i) ?? NaN);
+  const words = Array.from({ length: count }, (_, i) => text(i));
   const order = new Intl.Collator("en", { numeric: true }).compare;
-  const places = new Map([...new Set(words)].sort(order).map((text, i) => [text, i]));
-  return Float64Array.from(words, (text) => places.get(text));
+  const places = new Map([...new Set(words)].sort(order).map((word, i) => [word, i]));
+  return Float64Array.from(words, (word) => places.get(word));
 }
 
 class Grid {
-  // A row is a number. Each of fields() is {name, width, text(row), keys()} and may have another
-  // title, be numeric, grow, start at its largest (down), and have words for its head (says, unit),
-  // a tooltip(row) or what to fill(row) a cell with. A click and Enter open a row, space marks it.
-  constructor(root, { fields, open, mark = open, chosen = () => false }) {
-    Object.assign(this, { root, fields, open, mark, chosen, sort: null, down: false });
+  // A row is a number below the count. Each of fields() is {name, width, text(row)} and may have
+  // numbers to sort by, key(row), another title, grow, start at its largest (down), and have words
+  // for its head (says, unit), a tooltip(row) or what to fill(row) a cell with. A click and Enter
+  // open a row, space marks it.
+  constructor(root, { count, fields, open, mark = open, chosen = () => false }) {
+    Object.assign(this, { root, count, fields, open, mark, chosen, sort: null, down: false });
     Object.assign(this, { active: 0, kept: [], order: [] });
-    this.head = element("div", { class: "line", role: "row" });
-    this.body = element("div", { class: "rows", role: "rowgroup" });
-    const head = element("div", { class: "line-group", role: "rowgroup" }, this.head);
-    root.replaceChildren(head, this.body);
+    this.head = element("div.line", { role: "row" });
+    this.body = element("div.rows", { role: "rowgroup" });
+    root.replaceChildren(element("div.line-group", { role: "rowgroup" }, this.head), this.body);
     const again = once(() => this.drawRows());
     root.addEventListener("scroll", again, { passive: true });
     root.addEventListener("keydown", (event) => event.target === root && this.walk(event));
@@ -31,11 +33,10 @@ class Grid {
   show(kept) {
     Object.assign(this, { kept, order: kept });
     if (this.sort) {
-      const [keys, sign] = [this.sort.keys(), this.down ? -1 : 1];
+      const [keys, sign] = [(this.sort.keys ??= keysOf(this.sort, this.count)), this.down ? -1 : 1];
       const unread = (is) => kept.filter((i) => Number.isNaN(keys[i]) === is);
-      const [known, rest] = [unread(false), unread(true)];
       const by = (a, b) => (keys[a] === keys[b] ? a - b : keys[a] < keys[b] ? -sign : sign);
-      this.order = [...known.sort(by), ...rest];
+      this.order = [...unread(false).sort(by), ...unread(true)];
     }
     this.active = Math.min(this.active, Math.max(0, this.order.length - 1));
     this.root.scrollTop = 0;
@@ -51,13 +52,13 @@ class Grid {
   }
 
   headCell(field) {
-    const { name, title = name, unit, says, numeric } = field;
+    const { name, title = name, unit, says, key } = field;
     const order = this.sort !== field ? "none" : this.down ? "descending" : "ascending";
     const words = { title: says || `sort by ${title}`, onclick: () => this.sortBy(field) };
-    const more = unit ? [element("span", { class: "unit" }, unit)] : [];
-    const inside = [element("span", { class: "title" }, title), ...more];
+    const inside = [element("span.title", {}, title)];
+    if (unit) inside.push(element("span.unit", {}, unit));
     const button = element("button", { type: "button", "data-field": name, ...words }, ...inside);
-    const options = { role: "columnheader", "aria-sort": order, class: numeric ? "n" : name };
+    const options = { role: "columnheader", "aria-sort": order, class: key ? "n" : name };
     return element("div", options, button);
   }
 
@@ -90,15 +91,14 @@ class Grid {
       this.active = place;
       this.open(i);
     };
-    const options = { role: "row", class: looks, id: `${this.root.id}-${place}`, onclick };
-    const states = { "aria-rowindex": String(place + 2), "aria-selected": String(chosen) };
-    const top = { style: `top: ${place * ROW}px` };
-    const cells = fields.map(({ name, numeric, fill, text, tooltip = fill ? () => "" : text }) => {
+    const cells = fields.map(({ name, key, fill, text, tooltip = fill ? () => "" : text }) => {
       const role = { role: name === "site" ? "rowheader" : "gridcell", title: tooltip(i) };
       const inside = fill ? fill(i) : [text(i)];
-      return element("div", { ...role, class: numeric ? "n" : name }, ...inside);
+      return element("div", { ...role, class: key ? "n" : name }, ...inside);
     });
-    return element("div", { ...options, ...states, ...top }, ...cells);
+    const options = { role: "row", class: looks, id: `${this.root.id}-${place}`, onclick };
+    const states = { "aria-rowindex": String(place + 2), "aria-selected": String(chosen) };
+    return element("div", { ...options, ...states, style: `top: ${place * ROW}px` }, ...cells);
   }
 
   // Arrows walk through the rows.

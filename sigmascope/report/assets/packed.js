@@ -18,33 +18,25 @@ function spread({ words, at }, count) {
   return Array.from(placesIn(at, count), (place) => words[place]);
 }
 
-class Numbers {
-  constructor(packed, count) {
-    Object.assign(this, { packed, count, odd: packed.odd || {} });
-  }
-
-  // Values, nan where there is none; JSON has no infinities, they come as words.
-  get values() {
-    if (!this.read) {
-      this.read = Float64Array.from(new Float32Array(unpacked(this.packed.value)));
-      for (const [i, [value]] of Object.entries(this.odd)) this.read[i] = Number(value);
-    }
-    return this.read;
-  }
-
-  // One value with its interval; null where there is none.
-  row(i) {
-    const value = this.values[i];
-    if (Number.isNaN(value)) return null;
-    if (this.odd[i]) return { value, low: Number(this.odd[i][1]), high: Number(this.odd[i][2]) };
-    if (!this.packed.gaps) return { value, low: value, high: value };
-    if (!this.gaps) {
-      // a bfloat16 is the upper half of a float32
-      const halves = new Uint16Array(unpacked(this.packed.gaps));
-      this.gaps = new Float32Array(Uint32Array.from(halves, (bits) => bits << 16).buffer);
-    }
-    return { value, low: value - this.gaps[i], high: value + this.gaps[this.count + i] };
-  }
+// A column of so many numbers: values(), nan where there is none, and row(i) with the interval, null
+// where there is none. JSON has no infinities, they come as words.
+function columnOf({ value: text, gaps, odd = {} }, count) {
+  const values = kept(() => {
+    const read = Float64Array.from(new Float32Array(unpacked(text)));
+    for (const [i, numbers] of Object.entries(odd)) read[i] = Number(numbers[0]);
+    return read;
+  });
+  // a bfloat16 is the upper half of a float32
+  const upper = () => Uint32Array.from(new Uint16Array(unpacked(gaps)), (bits) => bits << 16);
+  const gap = kept(() => new Float32Array(gaps ? upper().buffer : 2 * count));
+  const row = (i) => {
+    const here = values()[i];
+    if (Number.isNaN(here)) return null;
+    const ends = [here, here - gap()[i], here + gap()[count + i]];
+    const [value, low, high] = odd[i]?.map(Number) ?? ends;
+    return { value, low, high };
+  };
+  return { values, row };
 }
 
 const HEAD = 32;
@@ -61,14 +53,4 @@ function valuesOf(text, count) {
   const all = sigma.length === count;
   const place = (k) => (all || k < HEAD ? k : Math.floor(HEAD + (k - HEAD) * far + 0.5));
   return { sigma, rank: sigma.map((_, k) => 1 + place(k)), count };
-}
-
-// A spectrum as a mark of a chart.
-function spectrumMark({ title, sigma, rank, count }, looks) {
-  const says = (k) => [title, `value ${rank[k]} of ${count}: ${compact(sigma[k])}`];
-  return { kind: "line", x: rank, y: sigma, says, dots: sigma.length <= 80, ...looks };
-}
-
-function rankAxis(most) {
-  return { low: 0.9, high: most * 1.1, log: true, title: "rank" };
 }

@@ -1,4 +1,4 @@
-// What all pages do: the theme, and drawing again when it or the width changes.
+// What all pages do: the theme, and drawing again what has changed. Each page has its redraw().
 
 // Draws are asked for often and done once, before the next picture.
 function once(draw) {
@@ -13,31 +13,23 @@ function once(draw) {
   };
 }
 
-// Draw now, and again for another size or theme, for charts take their colours when they are
-// drawn. The theme is the system's until the reader chooses.
-function follow(draw) {
-  const [root, button] = [document.documentElement, byId("theme")];
+// Draw now, and again for another theme, for charts take their colours when they are drawn. The
+// theme is the system's until the reader chooses.
+function follow() {
+  const [{ dataset }, button] = [document.documentElement, byId("theme")];
   const system = matchMedia("(prefers-color-scheme: dark)");
-  const paint = (theme) => {
-    const other = theme === "dark" ? "light" : "dark";
-    root.dataset.theme = theme;
-    button.textContent = other === "dark" ? "Dark" : "Light";
-    button.setAttribute("aria-label", `Use the ${other} theme`);
-    draw();
+  const paint = (dark) => {
+    dataset.theme = dark ? "dark" : "light";
+    button.textContent = dark ? "Light" : "Dark";
+    button.setAttribute("aria-label", `Use the ${dark ? "light" : "dark"} theme`);
+    redraw();
   };
-  const bySystem = () => paint(system.matches ? "dark" : "light");
-  system.addEventListener("change", bySystem);
-  button.addEventListener("click", () => {
-    system.removeEventListener("change", bySystem);
-    paint(root.dataset.theme === "dark" ? "light" : "dark");
-  });
-  bySystem();
-  let width = document.body.clientWidth;
-  const resized = () => {
-    if (width !== document.body.clientWidth) draw();
-    width = document.body.clientWidth;
+  system.onchange = () => paint(system.matches);
+  button.onclick = () => {
+    system.onchange = null;
+    paint(dataset.theme !== "dark");
   };
-  new ResizeObserver(once(resized)).observe(document.body);
+  paint(system.matches);
 }
 
 function ready() {

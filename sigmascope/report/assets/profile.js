@@ -1,34 +1,150 @@
-// The page of a profile: what its controls do, and the order in which all is drawn.
+// The page of a profile: one layer, tables, and what the controls do.
+
+// ---------------------------------------------------------------------------------------------
+// One layer: its singular values and its readings.
+
+let spectra = [];
+const indices = new Sight(() => around(1, Math.max(2, ...spectra.map((s) => s.count)), 0.02, 0.3));
+new Chart(byId("spectrum"), specOfSpectra, { sight: indices });
+
+// The spectra of a layer, unpacked.
+function spectraOf({ spectra: own }) {
+  return own.map((i) => {
+    const [place, view, form, shape, count, zeros, text] = data.spectra[i];
+    const title = `${shortened(SITES[place], 40)}, ${view} ${form}`;
+    const values = valuesOf(text, count);
+    const none = zeros > 0 ? `, ${zeros} of them zero` : "";
+    const thinned = values.sigma.length < count ? `, ${values.sigma.length} drawn` : "";
+    const size = `${shape.join(" × ")}, ${plural(count, "value")}`;
+    return { title, note: `${view} ${form}: ${size}${none}${thinned}`, ...values };
+  });
+}
+
+function specOfSpectra() {
+  const marks = spectra.map((one, index) => {
+    const most = checked("relative") ? one.sigma[0] : 1;
+    const looks = { colour: tone(index), shape: index % INKS };
+    return spectrumMark(one, { ...looks, y: one.sigma.map((value) => value / most) });
+  });
+  const keys = spectra.map(({ title }, index) => keyOf(title, `var(--c${index % INKS})`));
+  const title = checked("relative") ? "singular value / largest" : "singular value";
+  // below 1e-18 of the largest there is rounding only: it would flatten the rest
+  const y = { log: "auto", floor: 1e-18, title };
+  return { x: { whole: true, title: "index" }, y, marks, keys };
+}
+
+// What was read here, under a title wherever the site, the view or the form is another.
+function fillReadings(depth) {
+  const title = (row) => [row.site, row.view, row.form].filter(Boolean).join(" · ");
+  const lines = rows.filter((row) => row.depth === depth).flatMap((row, i, all) => {
+    const how = [row.how, chance(row.risk)].filter(Boolean).join("; ");
+    const value = element("td.n", { title: how }, measured(row));
+    const line = element("tr", {}, element("td", {}, row.quantity), value);
+    if (i > 0 && title(row) === title(all[i - 1])) return [line];
+    return [element("tr.group", {}, element("td", { colspan: "2" }, title(row))), line];
+  });
+  byId("here").replaceChildren(element("tbody", {}, ...lines));
+}
+
+function choose(depth) {
+  const at = LAYERS.findIndex((layer) => layer.depth === depth);
+  state.depth = depth;
+  byId("site").selectedIndex = at;
+  byId("previous").disabled = at <= 0;
+  byId("next").disabled = at >= LAYERS.length - 1;
+  if (at < 0) return;
+  spectra = spectraOf(LAYERS[at]);
+  indices.range = null;
+  const notes = spectra.map(({ note }) => note).join(" · ");
+  byId("spectrum-note").textContent = notes || "No spectrum was kept for this layer.";
+  fillReadings(depth);
+  redraw();
+}
+
+// ---------------------------------------------------------------------------------------------
+// Tables of the readings, and of the checks of each theorem. Rows lead to their layer.
+
+function gridOf(root, list, fields) {
+  const open = (i) => {
+    if (list[i].depth === null) return;
+    choose(list[i].depth);
+    byId("layer").scrollIntoView();
+  };
+  const looks = (i) => (list[i].depth === null ? "bdi.still name" : "bdi.name");
+  const site = {
+    ...{ name: "site", width: "min(var(--site), 13rem)", grow: true, text: (i) => list[i].site },
+    fill: (i) => [element(looks(i), {}, list[i].site)],
+    tooltip: (i) => list[i].site,
+  };
+  const worded = fields.map((field) => ({ text: (i) => list[i][field.name], ...field }));
+  return new Grid(root, { count: list.length, fields: () => [site, ...worded], open });
+}
+
+const table = gridOf(byId("rows"), rows, [
+  { name: "depth", width: "5rem", text: (i) => rows[i].depth ?? "", key: (i) => rows[i].depth },
+  { name: "view", width: "8.5rem" },
+  { name: "form", width: "6rem" },
+  { name: "quantity", width: "13rem" },
+  {
+    ...{ name: "value", width: "6rem", text: (i) => compact(rows[i].value) },
+    tooltip: (i) => told(rows[i]),
+    key: (i) => rows[i].value,
+  },
+  { name: "interval", width: "9.5rem", text: (i) => interval(rows[i]), key: (i) => rows[i].low },
+  { name: "how", width: "9rem", grow: true },
+  {
+    ...{ name: "risk", width: "4rem", key: (i) => rows[i].risk },
+    text: (i) => (rows[i].risk ? compact(rows[i].risk, 2) : ""),
+  },
+]);
+
+function refresh() {
+  const [holds, view] = [search("filter"), byId("only").value];
+  const passes = (row) =>
+    (!view || row.view === view) && holds(`${row.site} ${row.quantity} ${row.form}`);
+  table.show(rows.flatMap((row, i) => (passes(row) ? [i] : [])));
+  byId("count").textContent = plural(table.order.length, "reading");
+}
+
+// The table of a theorem is made when it is opened.
+function fillTheorem({ target }) {
+  const root = target.querySelector?.("[data-theorem]:empty");
+  if (!root) return;
+  const checks = CHECKS[root.dataset.theorem]();
+  // a theorem that does not apply was asked for no number
+  const sides = ({ measured: left, limit, sense }) =>
+    left && limit ? `${measured(left)} ${sense} ${measured(limit)}` : "";
+  const verdict = ({ verdict: word }) => element("span", { class: `verdict ${word}` }, word);
+  gridOf(root, checks, [
+    {
+      ...{ name: "measured", width: "22rem", title: "measured and limit" },
+      text: (i) => sides(checks[i]),
+      key: (i) => checks[i].measured?.value,
+    },
+    { name: "verdict", width: "8rem", fill: (i) => [verdict(checks[i])] },
+    { name: "assumptions", width: "28rem" },
+  ]).show(checks.map((_, i) => i));
+}
+
+// ---------------------------------------------------------------------------------------------
+
+function redraw() {
+  drawCharts();
+}
 
 pressed("finding", (place) => locate(data.findings[place]));
 pressed("view", (view) => show(view));
-pressed("line", (key) => {
-  if (!state.hidden.delete(key)) state.hidden.add(key);
-  drawCurves();
-});
-listen("change", ["log", "bounds", "usual"], ({ target }) => {
-  state[target.id] = target.checked;
-  drawCurves();
-});
+listen("change", ["log", "bounds", "usual", "relative"], redraw);
 listen("change", ["form"], ({ target }) => show(state.view, target.value));
-listen("click", ["whole"], () => lookAt(null));
 listen("change", ["site"], ({ target }) => choose(LAYERS[target.selectedIndex].depth));
 listen("click", ["previous", "next"], ({ target }) => {
   const at = byId("site").selectedIndex + (target.id === "next" ? 1 : -1);
   choose(LAYERS[at].depth);
 });
-listen("change", ["relative"], ({ target }) => {
-  state.relative = target.checked;
-  spectrum.draw();
-});
 listen("input", ["filter", "only"], refresh);
 document.addEventListener("toggle", fillTheorem, true);
-
-refresh();
+if (data.views.length > 0) show(data.views[0].view);
 choose(state.depth);
-if (state.view) show(state.view);
-follow(() => {
-  drawCurves();
-  spectrum.draw();
-});
+refresh();
+follow();
 ready();

@@ -1,23 +1,144 @@
-// The page of a run: what its controls do, and how it follows what is new.
+// The page of a run: spectra moved through time, what the controls do, and how it follows what is
+// new.
 
 const SOON = 1000; // milliseconds between questions
 const LATER = 4000; // where nobody looks, or the server does not answer
-const held = new Map(); // pieces of the page as the server last wrote them
+const pieces = new Map(); // of the page, as the server last wrote them
 
-function drawOverSteps() {
-  const { low, high } = steps();
-  byId("alarmed").style.cssText = `--low: ${low}; --high: ${high}`;
-  drawCurves();
-  drawMaps();
+// ---------------------------------------------------------------------------------------------
+// Spectra of one matrix.
+
+const spectraOf = (track) => track.spectra.get(state.matrix)?.all || [];
+
+// Steps at which there is a spectrum, of the first run that has some, and the place of the one that
+// is looked at: the nearest.
+function moments(all = tracks.map(spectraOf).find((some) => some.length > 0) || []) {
+  const when = all.map(([step]) => step);
+  const far = (i) => Math.abs(when[i] - (state.at ?? Infinity));
+  const near = when.reduce((best, _, i) => (far(i) < far(best) ? i : best), 0);
+  return { when, at: state.at === null ? when.length - 1 : near };
 }
 
-async function showQuantity(key) {
-  useQuantity(key);
-  byId("quantity").value = key;
-  await loadCurves();
+// Of each run the spectrum that is nearest to the step, and of the first one also its first. The
+// axis holds all steps, so that heights can be compared while time moves.
+function specOfSigma() {
+  const every = tracks.flatMap(spectraOf);
+  const values = every.flatMap((one) => {
+    return (one.ends ??= extent(valuesOf(one[4], one[2]).sigma.filter((v) => v > 0)));
+  });
+  const lines = tracks.flatMap((track) => {
+    const all = spectraOf(track);
+    const { at } = moments(all);
+    const mark = (place, colour, dash, first = "") => {
+      const [step, , count, , text] = all[place];
+      const title = `${several ? `${track.name}, ` : ""}${first}step ${compact(step)}`;
+      return spectrumMark({ title, ...valuesOf(text, count) }, { title, colour, dash, dots: false });
+    };
+    const first = track.index === 0 && at > 0 ? [mark(0, ink("--soft"), [4, 4], "first: ")] : [];
+    return all.length > 0 ? [...first, mark(at, tone(track.index), [])] : [];
+  });
+  const x = rankAxis(Math.max(2, ...every.map(([, , count]) => count)));
+  const keys = lines.map(({ title, colour, dash }) => keyOf(title, colour, dash.length > 0));
+  return { x, y: { ...ends(values, true), title: "singular value" }, marks: lines, keys };
+}
+
+new Chart(byId("sigma"), specOfSigma);
+
+function frameSigma() {
+  const none = there("spectra").size === 0;
+  byId("unkept").hidden = !none;
+  byId("scrub").hidden = none;
+  const { when, at } = moments();
+  if (when.length === 0) return;
+  const last = when.length - 1;
+  byId("matrix").value = state.matrix;
+  Object.assign(byId("when"), { max: last, value: at });
+  byId("when").setAttribute("aria-valuetext", `step ${when[at]}`);
+  byId("at").textContent = `step ${compact(when[at])} (${at + 1} of ${when.length})`;
+  byId("earlier").disabled = at === 0;
+  byId("later").disabled = at === last;
+  const all = tracks.flatMap(spectraOf);
+  const zeros = all.some(([, , , count]) => count > 0);
+  byId("sigma-says").textContent =
+    `A matrix of ${all[0][1].join(" × ")}. The axis holds all steps, so that heights can be ` +
+    `compared while time moves.${zeros ? " Values of exactly zero are not drawn." : ""}`;
+}
+
+function moveTime(by) {
+  const { when } = moments();
+  const at = Math.min(Math.max(Number(byId("when").value) + by, 0), when.length - 1);
+  state.at = at === when.length - 1 ? null : when[at];
+  redraw();
+}
+
+// ---------------------------------------------------------------------------------------------
+// What is looked at.
+
+function redraw() {
+  const { low, high } = steps.ends;
+  byId("alarmed").style.cssText = `--low: ${low}; --high: ${high}`;
+  byId("loss-figure").hidden = lossMarks().length === 0;
+  byId("curve-figure").hidden = !panelShown();
+  const log = checked("log") ? "in logarithms, " : "";
+  byId("map-says").textContent =
+    sitesHere().length === 0
+      ? "Nothing was read of a layer yet."
+      : `The quantity chosen above at every layer, ${log}from the first layer at the top; each ` +
+        "place has the last reading before it. Choose one to see its layer alone.";
+  maps.forEach(frameMap);
+  frameSigma();
+  drawCharts();
+}
+
+// Boxes for the layers that the filter finds.
+function fillBoxes() {
+  const [here, holds] = [sitesHere(), search("filter")];
+  const boxes = here.filter(holds).map((site) => {
+    const box = element("input", { type: "checkbox", onchange: () => toggleSite(site) });
+    box.checked = state.chosen === null || state.chosen.has(site);
+    return element("label", {}, box, named(shortened(site, 48)));
+  });
+  byId("boxes").replaceChildren(...boxes);
+  const count = sitesShown().length;
+  const of = count === here.length ? `all ${count}` : `${count} of ${here.length}`;
+  byId("chosen").textContent = `Layers: ${of}`;
+}
+
+function toggleSite(site) {
+  const chosen = state.chosen ?? new Set(sitesHere());
+  if (!chosen.delete(site)) chosen.add(site);
+  chooseSites(chosen);
+}
+
+function chooseSites(chosen) {
+  state.chosen = chosen && sitesHere().every((site) => chosen.has(site)) ? null : chosen;
   fillBoxes();
-  drawCurves();
-  drawMaps();
+  redraw();
+}
+
+// Load what is wanted and is not here yet, and draw it.
+async function load(wanted) {
+  if (wanted.key && wanted.key !== state.key) {
+    const { means, log } = there("panels").get(wanted.key);
+    byId("quantity").value = wanted.key;
+    byId("log").checked = log;
+    byId("meaning").textContent = means;
+  }
+  Object.assign(state, wanted);
+  const { single, means } = lossKeys();
+  const keys = [...new Set([single, means, state.key])];
+  const of = (track) => [track.scrub(state.matrix), ...keys.map((key) => track.load(key))];
+  await Promise.all(tracks.flatMap(of));
+  fillBoxes();
+  redraw();
+}
+
+// All that there is; the runs say what is looked at first.
+function loadAll() {
+  const first = tracks.map((track) => track.state.first).find((key) => key);
+  const key = there("panels").has(state.key) ? state.key : first;
+  const here = there("spectra").has(state.matrix);
+  return load({ key, matrix: here ? state.matrix : byId("matrix").value || null });
 }
 
 // One layer alone in the curves, and its spectrum at that step.
@@ -25,43 +146,16 @@ function openSite(site, step) {
   const alone = state.chosen?.size === 1 && state.chosen.has(site);
   chooseSites(alone ? null : new Set([site]));
   const found = [...there("spectra").values()].find((one) => one.site === site);
-  if (found) useMatrix(found.key, step);
-}
-
-// The quantity that shows an alarm, at its layer.
-pressed("alarm", async (words) => {
-  const [key, site] = JSON.parse(words);
-  if (there("panels").has(key)) await showQuantity(key);
-  if (sitesHere().includes(site)) chooseSites(new Set([site]));
-  byId("curves").scrollIntoView();
-});
-
-async function loadCurves() {
-  const { single, means } = lossKeys();
-  const keys = new Set([single, means, state.key]);
-  await Promise.all(tracks.flatMap((track) => [...keys].map((key) => track.load(key))));
-}
-
-// Draw what there is, once it is here; the runs say what is looked at first.
-async function showAll() {
-  const first = tracks.map((track) => track.state.first).find((key) => key);
-  if (first && !there("panels").has(state.key)) useQuantity(first);
-  byId("quantity").value = state.key;
-  scrub.key = there("spectra").has(scrub.key) ? scrub.key : byId("matrix").value || null;
-  await loadCurves();
-  fillBoxes();
-  if (scrub.key !== null) await Promise.all(tracks.map((track) => track.scrub(scrub.key)));
-  drawOverSteps();
-  drawSigma();
+  if (found) load({ matrix: found.key, at: step });
 }
 
 // Pieces of HTML that the server wrote as it wrote the page: text in them is escaped, and what
 // would act does not, by the page's own policy.
-function takePieces(pieces) {
+function takePieces(found) {
   const open = byId("past")?.open;
-  for (const [id, text] of Object.entries(pieces)) {
-    if (held.get(id) === text) continue;
-    held.set(id, text);
+  for (const [id, text] of Object.entries(found)) {
+    if (pieces.get(id) === text) continue;
+    pieces.set(id, text);
     const { body } = new DOMParser().parseFromString(text, "text/html");
     byId(id).replaceChildren(...body.childNodes);
   }
@@ -72,9 +166,9 @@ async function ask() {
   let later = document.hidden;
   try {
     const seen = tracks.map((track, i) => `seen${i}=${track.state.version}`).join("&");
-    const { runs, pieces } = await get(`/state?${seen}`);
-    takePieces(pieces);
-    if (tracks.map((track, i) => track.heed(runs[i])).some(Boolean)) await showAll();
+    const { runs, pieces: found } = await get(`/state?${seen}`);
+    takePieces(found);
+    if (tracks.map((track, i) => track.heed(runs[i])).some(Boolean)) await loadAll();
   } catch (error) {
     if (!(error instanceof Unheard)) throw error;
     takePieces({ status: "The server does not answer any more; what is here stays." });
@@ -84,23 +178,22 @@ async function ask() {
   setTimeout(ask, later ? LATER : SOON);
 }
 
-listen("change", ["quantity"], ({ target }) => showQuantity(target.value));
-listen("change", ["log", "marks"], ({ target }) => {
-  state[target.id] = target.checked;
-  drawCurves();
-  drawMaps();
+// The quantity that shows an alarm, at its layer.
+pressed("alarm", async (words) => {
+  const [key, site] = JSON.parse(words);
+  if (there("panels").has(key)) await load({ key });
+  if (sitesHere().includes(site)) chooseSites(new Set([site]));
+  byId("curves").scrollIntoView();
 });
-listen("click", ["whole"], () => lookAt(null));
+listen("change", ["quantity"], ({ target }) => load({ key: target.value }));
+listen("change", ["matrix"], ({ target }) => load({ matrix: target.value, at: null }));
+listen("change", ["log", "marks"], redraw);
 listen("input", ["filter"], fillBoxes);
 listen("click", ["every"], () => chooseSites(null));
 listen("click", ["none"], () => chooseSites(new Set()));
-listen("change", ["matrix"], ({ target }) => useMatrix(target.value));
 listen("input", ["when"], () => moveTime(0));
 listen("click", ["earlier"], () => moveTime(-1));
 listen("click", ["later"], () => moveTime(1));
-follow(() => {
-  drawOverSteps();
-  drawSigma();
-});
+follow();
 if (data.live) ask();
-else showAll().then(ready);
+else loadAll().then(ready);

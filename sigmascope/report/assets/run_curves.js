@@ -2,6 +2,26 @@
 // of that quantity at every layer, one for each run.
 
 const FEW = 7; // lines that have a colour each; more are shaded by their place in the model
+const state = { key: null, chosen: null, matrix: null, at: null }; // null: all layers, the last step
+
+// All charts look at the same steps.
+const steps = new Sight(() => {
+  const last = Math.max(0, ...tracks.map((track) => track.state.step ?? 0));
+  const curves = tracks.flatMap((track) => [...track.curves.values()]);
+  const lines = curves.flatMap((one) => [...one.lines.values()]);
+  return around(Math.min(last, ...lines.map(({ x }) => x[0])), last, 0.01);
+}, byId("whole"));
+
+const panelShown = () => there("panels").get(state.key);
+
+// Places at which the quantity chosen was read, by any run.
+function sitesHere() {
+  return inOrder(tracks.flatMap((track) => [...track.of(state.key).lines.keys()]));
+}
+
+function sitesShown() {
+  return sitesHere().filter((site) => state.chosen === null || state.chosen.has(site));
+}
 
 // Within what is legible on the card: yellow is not on white, nor violet on black.
 function coloursOf(sites) {
@@ -10,6 +30,14 @@ function coloursOf(sites) {
   const many = sites.length > FEW;
   const colour = (i) => (many ? shade(at(i / (sites.length - 1))) : tone(i));
   return new Map(sites.map((site, i) => [site, colour(i)]));
+}
+
+function sayOf({ site, x, y, low, high }, track, { quantity, unit }) {
+  return (i) => {
+    const reading = measured({ value: y[i], low: low[i], high: high[i] });
+    const step = `step ${compact(x[i])}${several ? `, ${track.name}` : ""}`;
+    return [shortened(site, 60), `${quantity}: ${reading}${unit ? ` ${unit}` : ""}`, step];
+  };
 }
 
 // The lines of a panel, of one run, each with its looks.
@@ -39,15 +67,6 @@ function lossMarks() {
   });
 }
 
-// Places at which the quantity chosen was read, by any run.
-function sitesHere() {
-  return inOrder(tracks.flatMap((track) => [...track.of(state.key).lines.keys()]));
-}
-
-function sitesShown() {
-  return sitesHere().filter((site) => state.chosen === null || state.chosen.has(site));
-}
-
 function curveMarks() {
   const colours = coloursOf(sitesShown());
   const many = colours.size > FEW; // of width 1 many lines are drawn four times as fast
@@ -58,176 +77,102 @@ function curveMarks() {
   });
 }
 
-// The axes, where alarms begin, intervals and lines.
-function specOfLines(lines, { log, title, about = () => true }) {
+// Where alarms begin, intervals and lines, and a key for each run where there are two.
+function specOf(lines, log, about, runColour) {
   const begins = tracks.flatMap(({ state: { alarms }, index }) =>
     alarms.filter(about).map(({ begin, severity }) => {
       const how = { colour: ink(`--${severity}`), dash: [2, 3], alpha: index ? 0.5 : 0.9 };
       return { kind: "uprights", x: [begin], ...how };
     }),
   );
-  const wide = ({ y, low, high }) =>
-    y.some((value, i) => matters({ value, low: low[i], high: high[i] }));
-  const bands = lines.length > FEW ? [] : lines.filter(wide);
-  const areas = bands.map(({ x, low, high, colour }) => {
-    return { kind: "band", x, low, high, colour, alpha: 0.16 };
-  });
+  const areas = lines.length > FEW ? [] : lines.flatMap(intervals);
   const none = log === true ? "nothing above zero in sight" : "nothing in sight";
   const empty = lines.length === 0 ? "nothing was read here yet" : none;
-  const marks = [...(state.marks ? begins : []), ...areas, ...lines];
-  return { x: steps(), y: { log, title }, marks, empty };
-}
-
-// All charts look at the same steps.
-function lookAt(range) {
-  state.range = range;
-  byId("whole").hidden = range === null;
-  drawOverSteps();
-}
-
-function specOfCurve() {
-  const { quantity, unit } = there("panels").get(state.key);
-  const about = ({ evidence }) =>
-    evidence.length === 0 || evidence.some((r) => r.quantity === quantity);
-  return specOfLines(curveMarks(), { log: state.log, title: unit, about });
-}
-
-const looks = { look: lookAt, whole: wholeSteps };
-const lossChart = new Chart(byId("loss"), () => specOfLines(lossMarks(), { log: "auto" }), looks);
-const curveChart = new Chart(byId("curve"), specOfCurve, {
-  ...looks,
-  open: ({ mark, i }) => openSite(mark.site, mark.x[i]),
-});
-
-function keyLine(words, colour, dashed) {
-  const looks = { class: dashed ? "line dashed" : "line", style: `--tone: ${colour}` };
-  return element("span", looks, words);
+  const marks = [...(checked("marks") ? begins : []), ...areas, ...lines];
+  const keys = several ? tracks.map(({ name, index }) => keyOf(name, ...runColour(index))) : [];
+  return { x: { title: "step" }, y: { log }, marks, keys, empty };
 }
 
 function scaleKey(first, last, colours) {
   const style = `background: linear-gradient(to right, ${colours.join(", ")})`;
-  return element("span", { class: "scale" }, first, element("i", { style }), last);
+  return element("span.scale", {}, first, element("i", { style }), last);
 }
 
-function fillKeys() {
-  const colours = [...coloursOf(sitesShown())];
-  const room = document.documentElement.clientWidth < 500 ? 12 : 24;
-  const ends = () => [colours[0], colours.at(-1)].map(([site]) => shortened(site, room));
-  const places =
-    colours.length > FEW
-      ? [scaleKey(...ends(), colours.map(([, colour]) => colour))]
-      : colours.map(([site, colour]) => keyLine(shortened(site, 32), colour));
-  const runs = (colour) =>
-    several ? tracks.map((track) => keyLine(track.name, ...colour(track.index))) : [];
-  byId("keys").replaceChildren(...places, ...runs((i) => ["var(--soft)", i > 0]));
-  byId("loss-keys").replaceChildren(...runs((i) => [`var(--c${i})`]));
-}
+new Chart(byId("loss"), () => specOf(lossMarks(), "auto", () => true, (i) => [`var(--c${i})`]), {
+  sight: steps,
+});
 
-function drawCurves() {
-  const panel = there("panels").get(state.key);
-  byId("loss-figure").hidden = lossMarks().length === 0;
-  byId("curve-figure").hidden = !panel;
-  lossChart.draw();
-  if (!panel) return;
-  fillKeys();
-  byId("curve-title").textContent = panel.title;
-  const values = state.log ? curveMarks().flatMap(({ y }) => y) : [];
-  const below = values.filter((v) => v <= 0).length;
+function specOfCurve(width) {
+  const { quantity, unit, title } = panelShown();
+  const [lines, log] = [curveMarks(), checked("log")];
+  byId("curve-title").textContent = title;
+  const below = log ? lines.flatMap(({ y }) => y).filter((v) => v <= 0).length : 0;
   const words = `not above zero ${below === 1 ? "has" : "have"} no place on a log scale.`;
   byId("nothing").hidden = below === 0;
   byId("nothing").textContent = `${plural(below, "reading")} ${words}`;
-  curveChart.draw();
+  const colours = [...coloursOf(sitesShown())];
+  const end = (at) => shortened(colours.at(at)[0], width < 450 ? 12 : 24);
+  const places =
+    colours.length > FEW
+      ? [scaleKey(end(0), end(-1), colours.map(([, colour]) => colour))]
+      : colours.map(([site, colour]) => keyOf(shortened(site, 32), colour));
+  const about = ({ evidence }) =>
+    evidence.length === 0 || evidence.some((r) => r.quantity === quantity);
+  const spec = specOf(lines, log, about, (i) => ["var(--soft)", i > 0]);
+  return { ...spec, y: { log, title: unit }, keys: [...places, ...spec.keys] };
 }
 
-// Boxes for the layers that the filter finds.
-function fillBoxes() {
-  const [here, holds] = [sitesHere(), search("filter")];
-  const boxes = here.filter((site) => holds(site.toLowerCase())).map((site) => {
-    const box = element("input", { type: "checkbox", onchange: () => toggleSite(site) });
-    box.checked = state.chosen === null || state.chosen.has(site);
-    return element("label", {}, box, named(shortened(site, 48)));
-  });
-  byId("boxes").replaceChildren(...boxes);
-  const count = sitesShown().length;
-  const of = count === here.length ? `all ${count}` : `${count} of ${here.length}`;
-  byId("chosen").textContent = `Layers: ${of}`;
-}
-
-function toggleSite(site) {
-  const chosen = state.chosen ?? new Set(sitesHere());
-  if (!chosen.delete(site)) chosen.add(site);
-  chooseSites(chosen);
-}
-
-function chooseSites(chosen) {
-  state.chosen = chosen && sitesHere().every((site) => chosen.has(site)) ? null : chosen;
-  fillBoxes();
-  drawCurves();
-}
-
-function useQuantity(key) {
-  const { means, log } = there("panels").get(key);
-  Object.assign(state, { key, log });
-  byId("log").checked = log;
-  byId("meaning").textContent = means;
-}
-
-// What the colours of the maps tell: all of them have the same.
-function mapped() {
-  const lines = tracks.flatMap((track) => [...track.of(state.key).lines.values()]);
-  const values = lines.flatMap(({ x, y }) => y.slice(...sight(x, steps())));
-  return extent(values.filter((v) => Number.isFinite(v) && (!state.log || v > 0)));
-}
-
-const maps = tracks.map((track) => {
-  const canvas = element("canvas", { class: "map", tabindex: "0", role: "img" });
-  const [title, keys] = [element("h3"), element("div", { class: "legend" })];
-  const caption = element("figcaption", {}, title, keys);
-  const figure = element("figure", { class: "panel", hidden: "" }, caption, canvas);
-  const one = { track, figure, title, keys, lines: [] };
-  const open = ({ mark, row, i }) => openSite(mark.rows[row].site, mark.rows[row].x[i]);
-  const chart = new Chart(canvas, (width) => specOfMap(one, width), { open });
-  return Object.assign(chart, { one });
+new Chart(byId("curve"), specOfCurve, {
+  sight: steps,
+  open: ({ mark, i }) => openSite(mark.site, mark.x[i]),
 });
-byId("maps").replaceChildren(...maps.map(({ one }) => one.figure));
 
-function specOfMap({ track, lines }, width) {
-  const [low, high] = mapped();
-  const place = scale({ low, high: high === low ? low + 1 : high, log: state.log }, 0, 1);
+// The lines of a map, from the first layer; the values in sight, that its colours tell.
+function rowsOf(track) {
+  return sitesHere().flatMap((site) => track.of(state.key).lines.get(site) ?? []);
+}
+
+// All maps have the same.
+function mapped() {
+  const values = tracks.flatMap(rowsOf).flatMap(({ x, y }) => y.slice(...sight(x, steps.ends)));
+  return extent(values.filter((v) => Number.isFinite(v) && (!checked("log") || v > 0)));
+}
+
+function specOfMap(track, width) {
+  const [rows, log, [low, high]] = [rowsOf(track), checked("log"), mapped()];
+  const place = scale({ low, high: high === low ? low + 1 : high, log }, 0, 1);
   const grey = ink("--grid");
   const colours = Array.from({ length: 256 }, (_, i) => shade(i / 255));
   const at = (v) => Math.round(255 * Math.min(Math.max(place(v), 0), 1));
-  const colour = (v) => (Number.isNaN(v) ? grey : colours[state.log && v <= 0 ? 0 : at(v)]);
-  const says = (i, row) => sayOf(lines[row], track, there("panels").get(state.key))(i);
-  const names = lines.map(({ site }) => shortened(site, width < 500 ? 14 : 30));
-  const cells = { kind: "cells", rows: lines, shade: colour, says };
-  return { x: steps(), y: { rows: names }, marks: [cells] };
+  const colour = (v) => (Number.isNaN(v) ? grey : colours[log && v <= 0 ? 0 : at(v)]);
+  const says = (i, row) => sayOf(rows[row], track, panelShown())(i);
+  const names = rows.map(({ site }) => shortened(site, width < 500 ? 14 : 30));
+  const { unit } = panelShown();
+  const [least, most] = [compact(low, 3), `${compact(high, 3)} ${unit}`.trim()];
+  const keys = [scaleKey(least, most, [0, 0.25, 0.5, 0.75, 1].map(shade))];
+  const marks = [{ kind: "cells", rows, shade: colour, says }];
+  return { x: { ...steps.ends, title: "step" }, y: { rows: names }, marks, keys };
 }
 
-function drawMaps() {
-  const panel = there("panels").get(state.key);
-  const sites = sitesHere();
-  const log = state.log ? "in logarithms, " : "";
-  byId("map-says").textContent =
-    sites.length === 0
-      ? "Nothing was read of a layer yet."
-      : `The quantity chosen above at every layer, ${log}from the first layer at the top; each ` +
-        "place has the last reading before it. Choose one to see its layer alone.";
-  for (const chart of maps) {
-    const { track, figure, title, keys } = chart.one;
-    const lines = sites.map((site) => track.of(state.key).lines.get(site)).filter(Boolean);
-    chart.one.lines = lines;
-    figure.hidden = lines.length === 0;
-    if (figure.hidden) continue;
-    const [low, high] = mapped().map((v) => compact(v, 3));
-    title.textContent = `${panel.title}${several ? `, ${track.name}` : ""}`;
-    const colours = [0, 0.25, 0.5, 0.75, 1].map(shade);
-    keys.replaceChildren(scaleKey(low, `${high} ${panel.unit}`.trim(), colours));
-    chart.canvas.style.height = `${Math.min(Math.max(lines.length * 18, 90), 560) + 40}px`;
-    const ends = [lines[0], lines.at(-1)].map(({ site }) => shortened(site, 40)).join(" to ");
-    const words = `Map of ${plural(lines.length, "layer")} over steps, from ${ends}`;
-    const range = `colours from ${low} to ${high}; arrow keys walk, Enter chooses`;
-    chart.canvas.setAttribute("aria-label", `${words}, ${range}`);
-    chart.draw();
-  }
+const maps = tracks.map((track) => {
+  const canvas = element("canvas.map", { tabindex: "0", role: "img" });
+  const caption = element("figcaption", {}, element("h3"), element("div.legend"));
+  byId("maps").append(element("figure.panel", { hidden: "" }, caption, canvas));
+  const open = ({ mark, row, i }) => openSite(mark.rows[row].site, mark.rows[row].x[i]);
+  return new Chart(canvas, (width) => specOfMap(track, width), { open });
+});
+
+// All of a map but its picture.
+function frameMap({ canvas }, index) {
+  const [rows, figure] = [rowsOf(tracks[index]), canvas.closest("figure")];
+  figure.hidden = rows.length === 0;
+  if (figure.hidden) return;
+  const [low, high] = mapped().map((v) => compact(v, 3));
+  const title = `${panelShown().title}${several ? `, ${tracks[index].name}` : ""}`;
+  figure.querySelector("h3").textContent = title;
+  canvas.style.height = `${Math.min(Math.max(rows.length * 18, 90), 560) + 40}px`;
+  const ends = [rows[0], rows.at(-1)].map(({ site }) => shortened(site, 40)).join(" to ");
+  const words = `Map of ${plural(rows.length, "layer")} over steps, from ${ends}`;
+  const range = `colours from ${low} to ${high}; arrow keys walk, Enter chooses`;
+  canvas.setAttribute("aria-label", `${words}, ${range}`);
 }

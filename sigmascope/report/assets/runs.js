@@ -1,41 +1,42 @@
 // Runs as far as they have come: asked for piece by piece where a server follows them, else at
 // hand in the page.
 
-const NOTHING = { version: -1, generation: 0, step: null, sites: [], ranks: [], panels: [] };
-const state = { key: null, chosen: null, range: null, log: false, marks: true };
+const FROM = { version: -1, generation: 0, step: null };
+const NOTHING = { ...FROM, sites: [], ranks: [], panels: [], spectra: [], alarms: [] };
 
 // Readings of one quantity, a line for each place: {site, x: steps, y: values, low, high}.
 class Curves {
   constructor() {
-    Object.assign(this, { rows: 0, count: 0, lines: new Map(), stale: false });
+    Object.assign(this, { rows: 0, count: 0, whole: 0, lines: new Map() });
   }
 
   add(form, sites) {
-    const numbers = new Numbers(form, form.count);
+    const { row } = columnOf(form, form.count);
     const grid = new Float64Array(unpacked(form.grid));
     const [series, at] = [form.series, form.at].map((text) => placesIn(text, form.count));
+    let again = false; // a step was filed once more
     for (let i = 0; i < form.count; i += 1) {
       const site = sites[series[i]];
       if (!this.lines.has(site)) this.lines.set(site, { site, x: [], y: [], low: [], high: [] });
-      const [line, step] = [this.lines.get(site), grid[at[i]]];
-      if (step <= line.x.at(-1)) this.stale = true; // filed again
-      const { value, low, high } = numbers.row(i) || { value: NaN, low: NaN, high: NaN };
-      line.x.push(step);
+      const [line, x] = [this.lines.get(site), grid[at[i]]];
+      again ||= x <= line.x.at(-1);
+      const { value, low, high } = row(i) ?? { value: NaN, low: NaN, high: NaN };
+      line.x.push(x);
       line.y.push(value);
       line.low.push(low);
       line.high.push(high);
     }
-    this.rows = form.rows;
     this.count += form.count;
     if (form.after === 0) this.whole = this.count;
-    else if (this.count > 2 * this.whole + 4000) this.stale = true; // time to be thinned anew
+    const many = this.count > 2 * this.whole + 4000; // time to be thinned anew
+    this.rows = again || many ? 0 : form.rows;
   }
 }
 
 class Track {
   constructor(first, index) {
     Object.assign(this, { index, curves: new Map(), spectra: new Map() });
-    this.state = { ...NOTHING, spectra: [], alarms: [], ...first };
+    this.state = { ...NOTHING, ...first };
   }
 
   get name() {
@@ -59,30 +60,30 @@ class Track {
   }
 
   async load(key) {
-    const place = this.state.panels.findIndex((panel) => panel.key === key);
-    const known = this.of(key);
-    if (place < 0 || (!known.stale && known.rows >= this.state.panels[place].rows)) return;
-    const after = known.stale ? 0 : known.rows;
-    const here = () => data.runs[this.index].columns[place];
-    const form = await this.ask(`panel?run=${this.index}&place=${place}&after=${after}`, here);
-    if (form.generation !== undefined && form.generation !== this.state.generation) return;
-    if (after === 0) this.curves.set(key, new Curves());
-    this.curves.get(key).add(form, this.state.sites);
+    const after = this.of(key).rows;
+    const form = await this.ask("panels", key, after, `&after=${after}`);
+    if (form && after === 0) this.curves.set(key, new Curves());
+    if (form) this.curves.get(key).add(form, this.state.sites);
   }
 
   // Spectra of a matrix over time.
   async scrub(key) {
-    const place = this.state.spectra.findIndex((one) => one.key === key);
-    if (place < 0) return;
-    const { rows } = this.state.spectra[place];
-    if (this.spectra.get(key)?.rows === rows) return;
-    const here = () => ({ spectra: data.runs[this.index].scrubbed[place] });
-    const form = await this.ask(`spectra?run=${this.index}&place=${place}`, here);
-    if (form.spectra) this.spectra.set(key, { rows, all: form.spectra });
+    const rows = this.spectra.get(key)?.rows ?? -1;
+    const form = await this.ask("spectra", key, rows);
+    const now = this.state.spectra.find((one) => one.key === key)?.rows;
+    if (form) this.spectra.set(key, { rows: now, all: form.spectra });
   }
 
-  async ask(path, here) {
-    return data.live ? get(`/${path}&generation=${this.state.generation}`) : here();
+  // What there is of a kind under a key, where it is more than the rows that are here.
+  async ask(kind, key, rows, more = "") {
+    const { generation, [kind]: known } = this.state;
+    const place = known.findIndex((one) => one.key === key);
+    if (place < 0 || rows >= known[place].rows) return null;
+    if (!data.live) return data.runs[this.index].kept[kind][place];
+    const path = `/${kind}?run=${this.index}&place=${place}&generation=${generation}${more}`;
+    const form = await get(path);
+    const same = generation === form.generation && generation === this.state.generation;
+    return same ? form : null;
   }
 }
 
@@ -93,8 +94,7 @@ async function get(path) {
     throw new Unheard(error);
   };
   const answer = await fetch(path).catch(unheard);
-  if (!answer.ok) unheard(answer.status);
-  return answer.json().catch(unheard);
+  return answer.ok ? answer.json().catch(unheard) : unheard(answer.status);
 }
 
 const tracks = data.runs.map((run, i) => new Track(run, i));
@@ -110,23 +110,4 @@ function inOrder(names) {
   const ranked = ({ state: { sites, ranks } }) => sites.map((site, i) => [site, ranks[i]]);
   const rank = new Map(tracks.toReversed().flatMap(ranked));
   return [...new Set(names)].sort((a, b) => rank.get(a) - rank.get(b));
-}
-
-function wholeSteps() {
-  const last = Math.max(0, ...tracks.map(({ state }) => state.step ?? 0));
-  const curves = tracks.flatMap((track) => [...track.curves.values()]);
-  const lines = curves.flatMap((one) => [...one.lines.values()]);
-  const first = Math.min(last, ...lines.map(({ x }) => x[0]));
-  const room = 0.01 * (last - first) || 0.5;
-  return { low: first - room, high: last + room };
-}
-
-const steps = () => ({ ...(state.range || wholeSteps()), title: "step" });
-
-function sayOf({ site, x, y, low, high }, track, { quantity, unit }) {
-  return (i) => {
-    const reading = measured({ value: y[i], low: low[i], high: high[i] });
-    const step = `step ${compact(x[i])}${several ? `, ${track.name}` : ""}`;
-    return [shortened(site, 60), `${quantity}: ${reading}${unit ? ` ${unit}` : ""}`, step];
-  };
 }

@@ -6,9 +6,7 @@ function ink(name) {
 
 const INKS = 7; // colours of series, --c0 to --c6
 
-function tone(index) {
-  return ink(`--c${index % INKS}`);
-}
+const tone = (index) => ink(`--c${index % INKS}`);
 
 const SHADES = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 
@@ -39,7 +37,7 @@ function spansDecades(values) {
 // Ends of an axis that holds these values, with a little room on both sides.
 function ends(values, log) {
   const known = values.filter((v) => Number.isFinite(v) && (!log || v > 0));
-  if (known.length === 0) return log ? { low: 0.1, high: 10, log } : { low: 0, high: 1, log };
+  if (known.length === 0) return { low: log ? 0.1 : 0, high: log ? 10 : 1, log };
   const [low, high] = extent(known);
   if (log) {
     const room = Math.max((high / low) ** 0.06, 1.06);
@@ -48,6 +46,12 @@ function ends(values, log) {
   const room = (high - low) * 0.06 || Math.abs(high) * 0.06 || 1;
   const least = low >= 0 && low < room ? Math.min(0, low - room / 2) : low - room;
   return { low: least, high: high + room, log };
+}
+
+// Ends of an axis of places, with a share of it and a little more as room on both sides.
+function around(first, last, share, more = 0) {
+  const room = more + share * (last - first) || 0.5;
+  return { low: first - room, high: last + room };
 }
 
 // Round numbers between two ends, about `most`; whole numbers where only they are places.

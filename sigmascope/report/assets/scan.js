@@ -1,5 +1,9 @@
 // The page of a scan: what its controls do, and the order in which all is drawn.
 
+function redraw() {
+  drawCharts();
+}
+
 // Open what a finding is of, with the quantity that shows it drawn over depth.
 pressed("finding", (place) => {
   const { quantities, matrices } = data.findings[place];
@@ -17,27 +21,23 @@ listen("change", ["columns"], ({ target }) => {
   table.draw();
 });
 listen("change", ["quantity"], chooseQuantity);
-listen("change", ["log", "same"], drawCharts);
+listen("change", ["log", "same", "loglambda"], redraw);
 listen("click", ["all"], () => {
   makeCharts(Infinity);
-  drawCharts();
+  redraw();
 });
-listen("change", ["loglambda"], drawSpectra);
 
 // What the quantities are, in a list and at the boxes of their columns.
-for (const { name, spec } of [...COLUMNS, ...PAIRS]) {
-  byId("meanings").append(element("dt", {}, name), element("dd", {}, spec.means));
+for (const { name, means } of [...COLUMNS, ...PAIRS]) {
+  byId("meanings").append(element("dt", {}, name), element("dd", {}, means));
   const box = document.querySelector(`[data-column="${CSS.escape(name)}"]`);
-  box?.parentElement.setAttribute("title", spec.means);
+  box?.parentElement.setAttribute("title", means);
 }
 makeCharts(CHARTS);
+chooseQuantity();
 refresh();
 if (PAIRS.length > 0) fillPairs();
-if (quantityShown()) chooseQuantity();
 if (COUNT > 0) chosen.push(data.start);
-if (COUNT > 0) fillChosen();
-follow(() => {
-  drawCharts();
-  drawSpectra();
-});
+fillChosen();
+follow();
 ready();

@@ -12,22 +12,18 @@ function shortened(text, width) {
 function compact(x, digits = 4) {
   if (!Number.isFinite(x)) return Number.isNaN(x) ? "nan" : x > 0 ? "∞" : "−∞";
   const size = Math.abs(x);
-  if (Number.isInteger(x) && size < 1e5) return String(x).replace("-", "−");
-  const plain = size >= 1e-3 && size < 1e5;
-  const text = plain
-    ? String(Number(x.toPrecision(Math.max(digits, Math.floor(Math.log10(size)) + 1))))
-    : x.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e");
+  const whole = Number.isInteger(x) ? 5 : Math.max(digits, Math.floor(Math.log10(size)) + 1);
+  const text =
+    x === 0 || (size >= 1e-3 && size < 1e5)
+      ? String(Number(x.toPrecision(whole)))
+      : x.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e");
   return text.replaceAll("-", "−");
 }
 
 // Narrower than a thousandth, an interval says nothing that the digits do not.
-function matters({ value, low, high }) {
-  return !(high - low <= 1e-3 * Math.abs(value));
-}
+const matters = ({ value, low, high }) => !(high - low <= 1e-3 * Math.abs(value));
 
-function interval(row) {
-  return matters(row) ? `[${compact(row.low, 3)}, ${compact(row.high, 3)}]` : "";
-}
+const interval = (row) => (matters(row) ? `[${compact(row.low, 3)}, ${compact(row.high, 3)}]` : "");
 
 function measured(row) {
   return matters(row) ? `${compact(row.value, 3)} ${interval(row)}` : compact(row.value);
@@ -40,17 +36,18 @@ function chance(risk) {
 // What a reading is, its interval and how it was found: for a tooltip.
 function told({ value, low, high, how, form, risk }) {
   const exact = low === high ? "" : ` in [${compact(low, 6)}, ${compact(high, 6)}]`;
-  const found = form ? `${how}, ${form}` : how;
-  return `${compact(value, 6)}${exact}; ${found}${risk ? `; ${chance(risk)}` : ""}`;
+  const found = [how, form].filter(Boolean).join(", ");
+  return [`${compact(value, 6)}${exact}`, found, chance(risk)].filter(Boolean).join("; ");
 }
 
-function plural(count, word) {
-  return `${count} ${word}${count === 1 ? "" : "s"}`;
-}
+const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
-// Text only ever enters the page as text: there is no innerHTML in this file or any other.
+// Text only ever enters the page as text: there is no innerHTML in this file or any other. A tag
+// may have a class behind a dot.
 function element(tag, options = {}, ...children) {
-  const made = document.createElement(tag);
+  const [name, looks = ""] = tag.split(".");
+  const made = document.createElement(name);
+  if (looks) made.className = looks;
   for (const [key, value] of Object.entries(options)) {
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
     else made.setAttribute(key, value);
@@ -59,13 +56,11 @@ function element(tag, options = {}, ...children) {
   return made;
 }
 
-function named(site) {
-  return element("bdi", { class: "name" }, site);
-}
+const named = (site) => element("bdi.name", {}, site);
 
-function byId(id) {
-  return document.getElementById(id);
-}
+const byId = (id) => document.getElementById(id);
+
+const checked = (id) => byId(id).checked;
 
 function listen(event, ids, heard) {
   for (const id of ids) byId(id).addEventListener(event, heard);
@@ -82,7 +77,7 @@ function pressed(word, heard) {
 // The words of a search box, each of which has to occur in what it finds.
 function search(id) {
   const words = byId(id).value.toLowerCase().split(/\s+/).filter(Boolean);
-  return (text) => words.every((word) => text.includes(word));
+  return (text) => words.every((word) => text.toLowerCase().includes(word));
 }
 
 // What a function finds, looked for once, when it is first wanted.

@@ -213,10 +213,11 @@ def test_training_has_a_section_and_both_probabilities_stand_on_top(browser, tmp
 def test_the_table_sorts_by_any_column_with_what_is_missing_last(shown):
     for field in ("site", "depth", "view", "quantity", "interval", "how", "risk"):
         js(shown, "document.querySelector(`#rows [data-field=${arguments[0]}]`).click()", field)
-        keys = js(shown, "return table.order.map((i) => table.sort.keys()[i])")
+        keys = js(shown, "return table.order.map((i) => table.sort.keys[i])")
         known = [k for k in keys if isinstance(k, int | float)]
         assert known == sorted(known)
         assert keys[: len(known)] == known
+        assert count(shown, f"#rows [aria-sort=ascending] [data-field={field}]") == 1
     for order, sign in (("ascending", 1), ("descending", -1)):
         js(shown, "document.querySelector('#rows [data-field=value]').click()")
         values = js(shown, "return table.order.map((i) => rows[i].value)")
@@ -256,7 +257,7 @@ def test_numbers_come_back_as_they_were_measured(shown, profile):
         assert low <= e.low + slack
         assert high is None or high >= e.high - slack
     spectrum = next(s for s in profile.spectra if s.site == "hidden.3.linear").spectrum
-    found = js(shown, "return spectraOf(3)[0]")
+    found = js(shown, "return spectraOf(LAYERS[3])[0]")
     assert (found["count"], found["rank"]) == (
         len(spectrum.sigma),
         [*range(1, 1 + len(spectrum.sigma))],
@@ -345,7 +346,8 @@ def test_the_bound_is_drawn_and_can_be_hidden(shown):
     assert count(shown, ".legend .bound") == 1
     drawn = js(shown, spots)
     js(shown, "document.getElementById('bounds').click()")
-    assert count(shown, ".legend .bound") == 0
+    note = "return document.querySelector('.legend .bound').offsetParent"
+    assert js(shown, note) is None  # no longer seen
     assert js(shown, spots) == drawn - 33
 
 
@@ -363,20 +365,20 @@ def test_all_panels_look_closer_at_what_is_dragged_over(shown):
     before = js(shown, "return state.depth")
     move = ActionChains(shown).move_to_element(canvas).click_and_hold().move_by_offset(60, 0)
     move.move_by_offset(140, 4).release().perform()
-    low, high = js(shown, "return [state.range.low, state.range.high]")
+    low, high = js(shown, "return [depths.range.low, depths.range.high]")
     assert 10 < low < 20 < high < 25
     seen = "return panels.filter((p) => p.chart).map((p) => p.chart.x.low)"
     assert set(js(shown, seen)) == {low}
     assert js(shown, "return state.depth") == before  # the end of a drag is no click
     js(shown, "document.getElementById('whole').click()")
-    assert js(shown, "return state.range") is None
+    assert js(shown, "return depths.range") is None
     assert js(shown, "return document.getElementById('whole').hidden")
 
 
 @pytest.mark.parametrize("plot", ["#panels canvas", "#spectrum"])
 def test_keys_look_closer_and_back(shown, plot):
     ends = (
-        "const one = arguments[0] === '#spectrum' ? spectrum : panels[0].chart;"
+        "const one = document.querySelector(arguments[0]).chart;"
         "return one.x.high - one.x.low"
     )
     whole = js(shown, ends, plot)
