@@ -130,7 +130,7 @@ def test_a_quantity_and_its_layers_are_chosen(shown):
     assert count(shown, "#boxes input") == 1
     choose(shown, "#quantity", js(shown, "return lossKeys().single"))
     until(shown, "document.getElementById('curve-title').textContent === 'loss'")
-    assert "Loss" not in text_of(shown, "#map-says")
+    assert count(shown, "#maps figure:not([hidden])") == 2
 
 
 def test_looking_closer_shows_the_same_steps_everywhere(shown):
@@ -205,7 +205,7 @@ def test_a_run_of_one_step_and_an_empty_one_say_so(browser, tmp_path):
         ready(browser)
         assert words in text_of(browser, "#status")
     assert text_of(browser, "#quiet") == "Nothing was read yet."
-    assert text_of(browser, "#map-says") == "Nothing was read of a layer yet."
+    assert text_of(browser, "#unmapped:not([hidden])") == "Nothing was read of a layer yet."
     assert "No spectrum was filed" in text_of(browser, "#unkept")
     assert browser.get_log("browser") == []
 

@@ -169,17 +169,20 @@ def _layers(profile: Profile, depth: Mapping[str, int]) -> Iterator[dict[str, An
 
 
 def _views(readings: Sequence[Reading], depth: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    """Each view that has curves, in each of its forms, by panels."""
+    """Each view that has curves, in each of its forms, by panels with the places of readings."""
+    place = lambda i: depth[readings[i].site]
     for view in q.EVERY:
-        own = [r for r in readings if r.view == view]
-        if not any(r.site in depth for r in own):
+        own = {i: r for i, r in enumerate(readings) if r.view == view}
+        if not any(r.site in depth for r in own.values()):
             continue
-        every = [*dict.fromkeys(r.form for r in own)]
+        every = [*dict.fromkeys(r.form for r in own.values())]
         apart = [form for form in every if form not in _COMMON]
         forms = []
         for form in sorted(apart, key=lambda form: form not in _FIRST) or every[:1]:
-            placed = (r for r in own if r.site in depth and r.form in (form, *_COMMON))
-            there = dict.fromkeys(r.quantity for r in placed)
+            there: dict[str, list[int]] = {}
+            for i, r in own.items():
+                if r.site in depth and r.form in (form, *_COMMON):
+                    there.setdefault(r.quantity, []).append(i)
             families = {  # quantities in one unit share a panel, each other has its own
                 title: here
                 for title, names in q.families().items()
@@ -187,8 +190,13 @@ def _views(readings: Sequence[Reading], depth: Mapping[str, int]) -> Iterator[di
             }
             joined = {name for names in families.values() for name in names}
             alone = {name[0].upper() + name[1:]: [name] for name in there if name not in joined}
-            titled = [*families.items(), *alone.items()]
-            panels = [{"title": title, "quantities": names} for title, names in titled]
+            panels = [
+                {
+                    **{"title": title, "quantities": names},
+                    "rows": [sorted(there[name], key=place) for name in names],
+                }
+                for title, names in (*families.items(), *alone.items())
+            ]
             forms.append({"form": form, "panels": panels})
         yield {"view": view, "forms": forms}
 

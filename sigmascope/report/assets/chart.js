@@ -10,30 +10,9 @@ pressed("line", (line, { target }) => {
   redraw();
 });
 
-// All that are in the page, as soon as it has its colours.
-function drawCharts() {
-  if (!document.documentElement.dataset.theme) return;
-  for (const { chart } of document.querySelectorAll("canvas")) chart?.draw();
-}
-
 // Words beside the colour that they are drawn in.
 function keyOf(words, colour, dashed) {
   return element(dashed ? "span.line dashed" : "span.line", { style: `--tone: ${colour}` }, words);
-}
-
-// What is pointed at, in words beside it.
-function tell(canvas, spot) {
-  const tip = byId("tip");
-  tip.hidden = !spot;
-  if (!spot) return;
-  const [title, ...lines] = spot.mark.says(spot.i, spot.row).filter(Boolean);
-  const rest = lines.map((text) => element("div", {}, text));
-  tip.replaceChildren(element("strong", {}, title), ...rest);
-  const box = canvas.getBoundingClientRect();
-  const [x, y] = [box.left + spot.x + 12, box.top + spot.y - tip.offsetHeight - 12];
-  const most = document.documentElement.clientWidth - tip.offsetWidth - 8;
-  tip.style.left = `${Math.max(8, Math.min(x, most)) + scrollX}px`;
-  tip.style.top = `${(y > 48 ? y : box.top + spot.y + 14) + scrollY}px`;
 }
 
 // The part of the axis x that charts look at: of the whole(), unless the reader looks closer. Then
@@ -63,7 +42,7 @@ class Sight {
 // there is nothing to point at. Of x the ends are those of the sight, if there is one; an axis y
 // without ends holds what the marks have in sight. Enter and a click open() a spot.
 class Chart {
-  constructor(canvas, spec, { open = () => {}, sight = null } = {}) {
+  constructor(canvas, { open = () => {}, sight = null }, spec) {
     Object.assign(this, { canvas, spec, open, sight, spots: [], at: -1, held: null });
     canvas.chart = this;
     const on = (event, heard) => canvas.addEventListener(event, heard);
@@ -113,10 +92,20 @@ class Chart {
     this.tell();
   }
 
+  // What is pointed at, in words beside it.
   tell() {
-    const spot = this.spots[this.at];
-    if (spot || this.told) tell(this.canvas, spot);
-    this.told = Boolean(spot);
+    const [tip, spot, root] = [byId("tip"), this.spots[this.at], document.documentElement];
+    if (!spot && tip.chart !== this) return;
+    Object.assign(tip, { chart: this, hidden: !spot });
+    if (!spot) return;
+    const [title, ...lines] = spot.mark.says(spot.i, spot.row).filter(Boolean);
+    const rest = lines.map((text) => element("div", {}, text));
+    tip.replaceChildren(element("strong", {}, title), ...rest);
+    const box = this.canvas.getBoundingClientRect();
+    const [x, y] = [box.left + spot.x + 12, box.top + spot.y - tip.offsetHeight - 12];
+    const left = Math.max(8, Math.min(x, root.clientWidth - tip.offsetWidth - 8));
+    tip.style.left = `${left + scrollX}px`;
+    tip.style.top = `${(y > 48 ? y : box.top + spot.y + 14) + scrollY}px`;
   }
 
   // The axis y with ends: those it has, or around what the marks have between the ends of x.

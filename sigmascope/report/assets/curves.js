@@ -6,8 +6,8 @@ const { sites: SITES, layers: LAYERS } = data; // layers with readings, by depth
 function rowsOf({ site, ...columns }) {
   const rows = site.map((place) => ({ site: SITES[place], depth: data.depths[place] }));
   for (const [name, column] of Object.entries(columns)) {
-    const words = column.words && spread(column, rows.length);
-    const read = words ? (i) => words[i] : columnOf(column, rows.length).row;
+    const at = column.words && placesIn(column.at, rows.length);
+    const read = at ? (i) => column.words[at[i]] : columnOf(column, rows.length).row;
     for (const [i, row] of rows.entries()) row[name] = read(i);
   }
   return rows;
@@ -17,14 +17,11 @@ const rows = rowsOf(data.readings).map(({ estimate, ...words }) => ({ ...words, 
 // where each theorem was checked, and what came of it there
 const CHECKS = data.theorems.map((theorem) => kept(() => rowsOf(theorem)));
 const state = { view: "", form: "", depth: data.start };
-const chosen = {}; // the form of each view
+const forms = {}; // that is shown, of each view
 let panels = []; // of the view and form that are shown
 
-const depths = new Sight(() => {
-  const [first, last] = [LAYERS[0].depth, LAYERS.at(-1).depth];
-  return around(first, last, 0.01, 0.6);
-}, byId("whole"));
-
+const wholeDepth = () => around(LAYERS[0].depth, LAYERS.at(-1).depth, 0.01, 0.6);
+const depths = new Sight(wholeDepth, byId("whole"));
 const formsOf = (view) => data.views.find((one) => one.view === view).forms;
 
 // Of what is told by curve, what belongs to a quantity as it is shown.
@@ -53,12 +50,12 @@ function boundsOn(quantity, colour) {
   return onCurve(data.bounds, quantity).flatMap(({ theorem, sense, says, place, points }) => {
     const checks = points.map((i) => CHECKS[place]()[i] ?? {});
     const limits = checks.map((check) => ({ ...check, ...check.limit }));
+    const broken = limits.filter(({ verdict }) => verdict === "violated");
     const words = ({ site, value, verdict }) => {
       return [shortened(site, 60), `${theorem}: ${sense} ${compact(value)}`, says, verdict];
     };
-    const broken = limits.filter(({ verdict }) => verdict === "violated");
-    const crossed = { colour: ink("--error"), joined: false, shape: CROSS, radius: 6 };
     const dashed = { colour, dash: [8, 5], width: 3, dots: false };
+    const crossed = { colour: ink("--error"), joined: false, shape: CROSS, radius: 6 };
     return [lineOf(limits, words, dashed), lineOf(broken, null, crossed)];
   });
 }
@@ -89,32 +86,12 @@ function specOf({ quantities, lines }) {
   return { x: { whole: true, title: "depth of the layer" }, y, marks };
 }
 
-// What has one form only goes with every form: a linear layer's matrix beside the operators of
-// convolutions, and what is no matrix at all.
-function readingsOf(quantity) {
-  const forms = [state.form, "", "matrix"];
-  const here = rows.filter((row) => row.view === state.view && row.quantity === quantity);
-  const placed = here.filter(({ depth, form }) => depth !== null && forms.includes(form));
-  return placed.sort((a, b) => a.depth - b.depth);
-}
-
-// A button for each line, where there are several, and notes on the bounds that are drawn.
-function legendOf(lines) {
-  const keys = lines.map(({ key, quantity, index }) => {
-    const looks = { style: `--tone: var(--c${index % INKS})` };
-    const pressed = { "data-line": key, "aria-pressed": String(!hidden.has(key)) };
-    const notes = onCurve(data.bounds, quantity).map(({ theorem, sense }) => {
-      return element("span.bound", looks, `${quantity} is ${sense} this (${theorem})`);
-    });
-    return [element("button", { type: "button", ...pressed, ...looks }, quantity), ...notes];
-  });
-  const buttons = lines.length > 1 ? keys.map(([button]) => button) : [];
-  return element("div.legend", {}, ...buttons, ...keys.flatMap(([, ...notes]) => notes));
-}
-
-function panelOf({ title, quantities }) {
+// A figure with a button for each line, where there are several, and notes on their bounds; tiles
+// where there is one depth only.
+function panelOf({ title, quantities, rows: places }) {
   const lines = quantities.map((quantity, index) => {
-    return { quantity, index, key: `${state.view}|${quantity}`, list: readingsOf(quantity) };
+    const list = places[index].map((i) => rows[i]);
+    return { quantity, index, key: `${state.view}|${quantity}`, list };
   });
   const caption = element("figcaption", {}, element("h3", {}, title));
   const figure = element("figure.panel", { tabindex: "-1" }, caption);
@@ -127,32 +104,41 @@ function panelOf({ title, quantities }) {
     figure.append(element("dl.tiles", {}, ...tiles));
     return { quantities, figure };
   }
+  const toned = (index) => ({ style: `--tone: var(--c${index % INKS})` });
+  const buttons = lines.map(({ key, quantity, index }) => {
+    const pressed = { "data-line": key, "aria-pressed": String(!hidden.has(key)) };
+    return element("button", { type: "button", ...pressed, ...toned(index) }, quantity);
+  });
+  const notes = lines.flatMap(({ quantity, index }) =>
+    onCurve(data.bounds, quantity).map(({ theorem, sense }) => {
+      return element("span.bound", toned(index), `${quantity} is ${sense} this (${theorem})`);
+    }),
+  );
   const ends = lines.map(({ quantity, list }) => {
     const [first, last] = [list[0], list.at(-1)].map(({ value }) => compact(value));
     return `${quantity} from ${first} at the first layer to ${last} at the last`;
   });
   const words = `Curves over depth: ${ends.join("; ")}. Arrow keys walk, Enter opens a layer.`;
   const canvas = element("canvas.plot", { tabindex: "0", role: "img", "aria-label": words });
-  caption.append(legendOf(lines));
+  caption.append(element("div.legend", {}, ...(lines.length > 1 ? buttons : []), ...notes));
   figure.append(canvas);
-  const more = { open: ({ mark, i }) => choose(mark.x[i]), sight: depths };
-  const chart = new Chart(canvas, () => specOf({ quantities, lines }), more);
+  const open = ({ mark, i }) => choose(mark.x[i]);
+  const chart = new Chart(canvas, { open, sight: depths }, () => specOf({ quantities, lines }));
   return { quantities, figure, chart };
 }
 
 // Panels are made anew for another view or form; all else is drawn into those there are.
-function show(view, form = chosen[view] ?? formsOf(view)[0].form) {
+function show(view, form = forms[view] ?? formsOf(view)[0].form) {
   Object.assign(state, { view, form });
-  chosen[view] = form;
+  forms[view] = form;
   for (const tab of document.querySelectorAll("[data-view]")) {
     tab.setAttribute("aria-pressed", String(tab.dataset.view === view));
   }
-  const forms = formsOf(view);
-  byId("form-label").hidden = forms.length < 2;
-  byId("form").replaceChildren(...forms.map((one) => element("option", {}, one.form)));
+  const all = formsOf(view);
+  each("hidden", { "form-label": all.length < 2, tip: true });
+  byId("form").replaceChildren(...all.map((one) => element("option", {}, one.form)));
   byId("form").value = form;
-  byId("tip").hidden = true;
-  panels = forms.find((one) => one.form === form).panels.map(panelOf);
+  panels = all.find((one) => one.form === form).panels.map(panelOf);
   byId("panels").replaceChildren(...panels.map(({ figure }) => figure));
   redraw();
 }

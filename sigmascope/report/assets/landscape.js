@@ -21,10 +21,6 @@ function draw(id) {
   Plotly.react(byId(id), traces, layout, LOOKS);
 }
 
-function redraw() {
-  Object.keys(figures).forEach(draw);
-}
-
 // The page's policy knows the script that is in the package.
 async function unpack() {
   const bytes = Uint8Array.from(atob(byId("plotly").textContent), (c) => c.charCodeAt(0));
@@ -36,6 +32,6 @@ unpack().then(() => {
   listen("change", ["site"], () => draw("trajectories"));
   listen("change", ["relief", "surface-log"], () => draw("slice"));
   listen("change", ["fills", "edges"], () => draw("map"));
+  frames.push(() => Object.keys(figures).forEach(draw));
   follow();
-  ready();
 });

@@ -88,15 +88,6 @@ const MARKS = {
     }
   },
 
-  // {edges, heights}: bars that stand on the axis.
-  bars({ context, px, py, box }, { edges, heights }) {
-    context.fillStyle = context.strokeStyle;
-    heights.forEach((height, k) => {
-      const [left, right] = [px(edges[k]), px(edges[k + 1])];
-      context.fillRect(left, py(height), right - left, box.bottom - py(height));
-    });
-  },
-
   // {rows: [{x, y}], shade(v)}: a row of colours for each line, the last reading up to the next.
   cells({ context, px, py, box, spots }, mark) {
     const tall = py(1) - py(0);
@@ -121,6 +112,4 @@ function spectrumMark({ title, sigma, rank, count }, looks) {
   return { kind: "line", x: rank, y: sigma, says, dots: sigma.length <= 80, ...looks };
 }
 
-function rankAxis(most) {
-  return { low: 0.9, high: most * 1.1, log: true, title: "rank" };
-}
+const rankAxis = (most) => ({ low: 0.9, high: most * 1.1, log: true, title: "rank" });

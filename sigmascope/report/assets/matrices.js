@@ -111,7 +111,7 @@ function makeChart(name, kind) {
   const count = element("span.hint", {}, ` ${list.length}`);
   const title = element("h3", { title: name }, shortened(name, 40), count);
   const open = ({ mark, i }, beside) => show(mark.list[i], beside);
-  new Chart(canvas, () => specOf(name, list, canvas, note), { open });
+  new Chart(canvas, { open }, () => specOf(name, list, canvas, note));
   return element("figure.panel small", {}, title, canvas, note);
 }
 

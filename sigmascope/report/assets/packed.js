@@ -13,11 +13,6 @@ function placesIn(text, count) {
   return raw.byteLength > 2 * count ? new Uint32Array(raw) : new Uint16Array(raw);
 }
 
-// So many values of which many are the same: each stands once.
-function spread({ words, at }, count) {
-  return Array.from(placesIn(at, count), (place) => words[place]);
-}
-
 // A column of so many numbers: values(), nan where there is none, and row(i) with the interval, null
 // where there is none. JSON has no infinities, they come as words.
 function columnOf({ value: text, gaps, odd = {} }, count) {

@@ -1,25 +1,33 @@
-// What all pages do: the theme, and drawing again what has changed. Each page has its redraw().
+// What all pages do: the theme, and drawing again what has changed.
 
 // Draws are asked for often and done once, before the next picture.
 function once(draw) {
-  let asked = false;
-  return () => {
-    if (asked) return;
-    asked = true;
-    requestAnimationFrame(() => {
-      asked = false;
-      draw();
-    });
+  let asked = 0;
+  const drawn = () => {
+    asked = 0;
+    draw();
   };
+  return () => (asked ||= requestAnimationFrame(drawn));
+}
+
+const frames = []; // what is done before charts are drawn
+
+// All that is drawn, as soon as the page has its colours.
+function redraw() {
+  const { dataset } = document.documentElement;
+  if (!dataset.theme) return;
+  for (const frame of frames) frame();
+  for (const { chart } of document.querySelectorAll("canvas")) chart?.draw();
+  dataset.ready ??= String(Math.round(performance.now()));
 }
 
 // Draw now, and again for another theme, for charts take their colours when they are drawn. The
 // theme is the system's until the reader chooses.
 function follow() {
-  const [{ dataset }, button] = [document.documentElement, byId("theme")];
+  const button = byId("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
   const paint = (dark) => {
-    dataset.theme = dark ? "dark" : "light";
+    document.documentElement.dataset.theme = dark ? "dark" : "light";
     button.textContent = dark ? "Light" : "Dark";
     button.setAttribute("aria-label", `Use the ${dark ? "light" : "dark"} theme`);
     redraw();
@@ -27,11 +35,7 @@ function follow() {
   system.onchange = () => paint(system.matches);
   button.onclick = () => {
     system.onchange = null;
-    paint(dataset.theme !== "dark");
+    paint(document.documentElement.dataset.theme !== "dark");
   };
   paint(system.matches);
-}
-
-function ready() {
-  document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }

@@ -3,13 +3,24 @@
 // ---------------------------------------------------------------------------------------------
 // One layer: its singular values and its readings.
 
-let spectra = [];
+let spectra = []; // of the layer, unpacked
 const indices = new Sight(() => around(1, Math.max(2, ...spectra.map((s) => s.count)), 0.02, 0.3));
-new Chart(byId("spectrum"), specOfSpectra, { sight: indices });
 
-// The spectra of a layer, unpacked.
-function spectraOf({ spectra: own }) {
-  return own.map((i) => {
+new Chart(byId("spectrum"), { sight: indices }, () => {
+  const relative = checked("relative");
+  const marks = spectra.map((one, index) => {
+    const y = one.sigma.map((value) => value / (relative ? one.sigma[0] : 1));
+    return spectrumMark(one, { colour: tone(index), shape: index % INKS, y });
+  });
+  const keys = spectra.map(({ title }, index) => keyOf(title, `var(--c${index % INKS})`));
+  const title = relative ? "singular value / largest" : "singular value";
+  // below 1e-18 of the largest there is rounding only: it would flatten the rest
+  const y = { log: "auto", floor: 1e-18, title };
+  return { x: { whole: true, title: "index" }, y, marks, keys };
+});
+
+function spectraOf(layer) {
+  return layer.spectra.map((i) => {
     const [place, view, form, shape, count, zeros, text] = data.spectra[i];
     const title = `${shortened(SITES[place], 40)}, ${view} ${form}`;
     const values = valuesOf(text, count);
@@ -20,21 +31,17 @@ function spectraOf({ spectra: own }) {
   });
 }
 
-function specOfSpectra() {
-  const marks = spectra.map((one, index) => {
-    const most = checked("relative") ? one.sigma[0] : 1;
-    const looks = { colour: tone(index), shape: index % INKS };
-    return spectrumMark(one, { ...looks, y: one.sigma.map((value) => value / most) });
-  });
-  const keys = spectra.map(({ title }, index) => keyOf(title, `var(--c${index % INKS})`));
-  const title = checked("relative") ? "singular value / largest" : "singular value";
-  // below 1e-18 of the largest there is rounding only: it would flatten the rest
-  const y = { log: "auto", floor: 1e-18, title };
-  return { x: { whole: true, title: "index" }, y, marks, keys };
-}
-
-// What was read here, under a title wherever the site, the view or the form is another.
-function fillReadings(depth) {
+// A layer, and what was read there under a title wherever the site, the view or the form is another.
+function choose(depth) {
+  const at = LAYERS.findIndex((layer) => layer.depth === depth);
+  state.depth = depth;
+  byId("site").selectedIndex = at;
+  each("disabled", { previous: at <= 0, next: at >= LAYERS.length - 1 });
+  if (at < 0) return;
+  spectra = spectraOf(LAYERS[at]);
+  indices.range = null;
+  const notes = spectra.map(({ note }) => note).join(" · ");
+  byId("spectrum-note").textContent = notes || "No spectrum was kept for this layer.";
   const title = (row) => [row.site, row.view, row.form].filter(Boolean).join(" · ");
   const lines = rows.filter((row) => row.depth === depth).flatMap((row, i, all) => {
     const how = [row.how, chance(row.risk)].filter(Boolean).join("; ");
@@ -44,20 +51,6 @@ function fillReadings(depth) {
     return [element("tr.group", {}, element("td", { colspan: "2" }, title(row))), line];
   });
   byId("here").replaceChildren(element("tbody", {}, ...lines));
-}
-
-function choose(depth) {
-  const at = LAYERS.findIndex((layer) => layer.depth === depth);
-  state.depth = depth;
-  byId("site").selectedIndex = at;
-  byId("previous").disabled = at <= 0;
-  byId("next").disabled = at >= LAYERS.length - 1;
-  if (at < 0) return;
-  spectra = spectraOf(LAYERS[at]);
-  indices.range = null;
-  const notes = spectra.map(({ note }) => note).join(" · ");
-  byId("spectrum-note").textContent = notes || "No spectrum was kept for this layer.";
-  fillReadings(depth);
   redraw();
 }
 
@@ -128,10 +121,6 @@ function fillTheorem({ target }) {
 
 // ---------------------------------------------------------------------------------------------
 
-function redraw() {
-  drawCharts();
-}
-
 pressed("finding", (place) => locate(data.findings[place]));
 pressed("view", (view) => show(view));
 listen("change", ["log", "bounds", "usual", "relative"], redraw);
@@ -147,4 +136,3 @@ if (data.views.length > 0) show(data.views[0].view);
 choose(state.depth);
 refresh();
 follow();
-ready();

@@ -21,7 +21,7 @@ function moments(all = tracks.map(spectraOf).find((some) => some.length > 0) || 
 
 // Of each run the spectrum that is nearest to the step, and of the first one also its first. The
 // axis holds all steps, so that heights can be compared while time moves.
-function specOfSigma() {
+new Chart(byId("sigma"), {}, () => {
   const every = tracks.flatMap(spectraOf);
   const values = every.flatMap((one) => {
     return (one.ends ??= extent(valuesOf(one[4], one[2]).sigma.filter((v) => v > 0)));
@@ -40,14 +40,11 @@ function specOfSigma() {
   const x = rankAxis(Math.max(2, ...every.map(([, , count]) => count)));
   const keys = lines.map(({ title, colour, dash }) => keyOf(title, colour, dash.length > 0));
   return { x, y: { ...ends(values, true), title: "singular value" }, marks: lines, keys };
-}
+});
 
-new Chart(byId("sigma"), specOfSigma);
-
-function frameSigma() {
+frames.push(() => {
   const none = there("spectra").size === 0;
-  byId("unkept").hidden = !none;
-  byId("scrub").hidden = none;
+  each("hidden", { unkept: !none, scrub: none });
   const { when, at } = moments();
   if (when.length === 0) return;
   const last = when.length - 1;
@@ -55,14 +52,9 @@ function frameSigma() {
   Object.assign(byId("when"), { max: last, value: at });
   byId("when").setAttribute("aria-valuetext", `step ${when[at]}`);
   byId("at").textContent = `step ${compact(when[at])} (${at + 1} of ${when.length})`;
-  byId("earlier").disabled = at === 0;
-  byId("later").disabled = at === last;
-  const all = tracks.flatMap(spectraOf);
-  const zeros = all.some(([, , , count]) => count > 0);
-  byId("sigma-says").textContent =
-    `A matrix of ${all[0][1].join(" × ")}. The axis holds all steps, so that heights can be ` +
-    `compared while time moves.${zeros ? " Values of exactly zero are not drawn." : ""}`;
-}
+  each("disabled", { earlier: at === 0, later: at === last });
+  byId("shape").textContent = tracks.flatMap(spectraOf)[0][1].join(" × ");
+});
 
 function moveTime(by) {
   const { when } = moments();
@@ -74,21 +66,14 @@ function moveTime(by) {
 // ---------------------------------------------------------------------------------------------
 // What is looked at.
 
-function redraw() {
+frames.push(() => {
   const { low, high } = steps.ends;
   byId("alarmed").style.cssText = `--low: ${low}; --high: ${high}`;
-  byId("loss-figure").hidden = lossMarks().length === 0;
-  byId("curve-figure").hidden = !panelShown();
-  const log = checked("log") ? "in logarithms, " : "";
-  byId("map-says").textContent =
-    sitesHere().length === 0
-      ? "Nothing was read of a layer yet."
-      : `The quantity chosen above at every layer, ${log}from the first layer at the top; each ` +
-        "place has the last reading before it. Choose one to see its layer alone.";
+  each("hidden", { "loss-figure": lossMarks().length === 0, "curve-figure": !panelShown() });
+  const read = sitesHere().length > 0;
+  each("hidden", { unmapped: read, mapped: !read });
   maps.forEach(frameMap);
-  frameSigma();
-  drawCharts();
-}
+});
 
 // Boxes for the layers that the filter finds.
 function fillBoxes() {
@@ -118,7 +103,7 @@ function chooseSites(chosen) {
 
 // Load what is wanted and is not here yet, and draw it.
 async function load(wanted) {
-  if (wanted.key && wanted.key !== state.key) {
+  if (wanted.key) {
     const { means, log } = there("panels").get(wanted.key);
     byId("quantity").value = wanted.key;
     byId("log").checked = log;
@@ -136,9 +121,8 @@ async function load(wanted) {
 // All that there is; the runs say what is looked at first.
 function loadAll() {
   const first = tracks.map((track) => track.state.first).find((key) => key);
-  const key = there("panels").has(state.key) ? state.key : first;
-  const here = there("spectra").has(state.matrix);
-  return load({ key, matrix: here ? state.matrix : byId("matrix").value || null });
+  const matrix = there("spectra").has(state.matrix) ? state.matrix : byId("matrix").value || null;
+  return load({ matrix, ...(there("panels").has(state.key) || !first ? {} : { key: first }) });
 }
 
 // One layer alone in the curves, and its spectrum at that step.
@@ -174,7 +158,6 @@ async function ask() {
     takePieces({ status: "The server does not answer any more; what is here stays." });
     later = true;
   }
-  ready();
   setTimeout(ask, later ? LATER : SOON);
 }
 
@@ -194,6 +177,6 @@ listen("click", ["none"], () => chooseSites(new Set()));
 listen("input", ["when"], () => moveTime(0));
 listen("click", ["earlier"], () => moveTime(-1));
 listen("click", ["later"], () => moveTime(1));
-follow();
+if (data.live) follow();
 if (data.live) ask();
-else loadAll().then(ready);
+else loadAll().then(follow);

@@ -98,11 +98,12 @@ function scaleKey(first, last, colours) {
   return element("span.scale", {}, first, element("i", { style }), last);
 }
 
-new Chart(byId("loss"), () => specOf(lossMarks(), "auto", () => true, (i) => [`var(--c${i})`]), {
-  sight: steps,
+new Chart(byId("loss"), { sight: steps }, () => {
+  return specOf(lossMarks(), "auto", () => true, (i) => [`var(--c${i})`]);
 });
 
-function specOfCurve(width) {
+const openMark = ({ mark, i }) => openSite(mark.site, mark.x[i]);
+new Chart(byId("curve"), { sight: steps, open: openMark }, (width) => {
   const { quantity, unit, title } = panelShown();
   const [lines, log] = [curveMarks(), checked("log")];
   byId("curve-title").textContent = title;
@@ -120,11 +121,6 @@ function specOfCurve(width) {
     evidence.length === 0 || evidence.some((r) => r.quantity === quantity);
   const spec = specOf(lines, log, about, (i) => ["var(--soft)", i > 0]);
   return { ...spec, y: { log, title: unit }, keys: [...places, ...spec.keys] };
-}
-
-new Chart(byId("curve"), specOfCurve, {
-  sight: steps,
-  open: ({ mark, i }) => openSite(mark.site, mark.x[i]),
 });
 
 // The lines of a map, from the first layer; the values in sight, that its colours tell.
@@ -159,7 +155,7 @@ const maps = tracks.map((track) => {
   const caption = element("figcaption", {}, element("h3"), element("div.legend"));
   byId("maps").append(element("figure.panel", { hidden: "" }, caption, canvas));
   const open = ({ mark, row, i }) => openSite(mark.rows[row].site, mark.rows[row].x[i]);
-  return new Chart(canvas, (width) => specOfMap(track, width), { open });
+  return new Chart(canvas, { open }, (width) => specOfMap(track, width));
 });
 
 // All of a map but its picture.

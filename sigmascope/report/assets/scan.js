@@ -1,9 +1,5 @@
 // The page of a scan: what its controls do, and the order in which all is drawn.
 
-function redraw() {
-  drawCharts();
-}
-
 // Open what a finding is of, with the quantity that shows it drawn over depth.
 pressed("finding", (place) => {
   const { quantities, matrices } = data.findings[place];
@@ -40,4 +36,3 @@ if (PAIRS.length > 0) fillPairs();
 if (COUNT > 0) chosen.push(data.start);
 fillChosen();
 follow();
-ready();

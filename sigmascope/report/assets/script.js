@@ -32,13 +32,8 @@ function spec() {
 
 const longest = Math.max(2, ...lines.map(({ x }) => x.length));
 const sighted = new Sight(() => around(1, longest, 0, 0.5), byId("whole"));
-const chart = new Chart(byId("losses"), spec, { sight: sighted });
-
-function redraw() {
-  drawCharts();
-}
+const chart = new Chart(byId("losses"), { sight: sighted }, spec);
 
 byId("log").checked = spansDecades(lines.flatMap(({ y }) => Array.from(y).filter(Number.isFinite)));
 listen("change", ["log", "calm"], redraw);
 follow();
-ready();

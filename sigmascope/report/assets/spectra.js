@@ -30,7 +30,7 @@ function known() {
   return all.filter(({ sigma }) => sigma);
 }
 
-new Chart(byId("ranks"), () => {
+new Chart(byId("ranks"), {}, () => {
   const all = known();
   const marks = all.flatMap((one) => {
     const { colour, rank, sigma, sigmaEdge = NaN, spikes } = one;
@@ -87,7 +87,7 @@ function lawLine({ law, spikes, total }, axis) {
   return { x, y: x.map((v) => law.at(v) * bulk * (axis.log ? v : 1)) };
 }
 
-new Chart(byId("bulk"), () => {
+new Chart(byId("bulk"), {}, () => {
   const all = known().filter(({ lambda }) => lambda.some((x) => x > 0));
   if (all.length === 0) return { x: { low: 0, high: 1 }, y: { low: 0, high: 1 }, marks: [] };
   const x = lambdaAxis(all, checked("loglambda"));
@@ -95,16 +95,19 @@ new Chart(byId("bulk"), () => {
   const edges = Array.from({ length: BINS + 1 }, (_, k) => place.back(k));
   const by = x.log ? Math.log : (v) => v;
   const step = (by(x.high) - by(x.low)) / BINS;
-  const heights = all.map((one) => Array.from(shares(one, edges, by), (mass) => mass / step));
+  const corners = edges.flatMap((edge) => [edge, edge]).slice(1, -1);
+  const bars = all.map((one) => {
+    return Array.from(shares(one, edges, by)).flatMap((mass) => [mass / step, mass / step]);
+  });
   const laws = all.map((one) => lawLine(one, x));
   // the law has a pole at zero for square matrices: the axis ends a little above the bars
-  const [bars, most] = [extent(heights.flat())[1], extent(laws.flatMap(({ y }) => y))[1]];
-  const top = Math.min(1.4 * bars, Math.max(bars, most));
+  const [tall, most] = [extent(bars.flat())[1], extent(laws.flatMap(({ y }) => y))[1]];
+  const top = Math.min(1.4 * tall, Math.max(tall, most));
   const marks = all.flatMap(({ colour, edge, spikes, lambda, rank }, k) => {
     const out = lambda.filter((v, at) => rank[at] <= spikes && v > 0).reverse();
     const down = { joined: false, shape: DOWN, radius: 4 };
     return [
-      { kind: "bars", edges, heights: heights[k], colour, alpha: 0.28 },
+      { kind: "band", x: corners, low: corners.map(() => 0), high: bars[k], colour, alpha: 0.28 },
       { kind: "line", ...laws[k], colour, dots: false },
       { kind: "uprights", x: edge ? [edge] : [], colour, dash: [5, 4], width: 1.25 },
       { kind: "line", x: out, y: out.map(() => 0), colour, ...down },
@@ -184,10 +187,8 @@ function factsOf(i, k) {
 function fillChosen() {
   byId("facts").replaceChildren(...chosen.map(factsOf));
   byId("numbers").replaceChildren(readingsTable());
-  byId("nothing").hidden = chosen.length > 0;
-  byId("one").hidden = chosen.length === 0;
-  byId("pictures").hidden = known().length === 0;
-  byId("unkept").hidden = known().length > 0;
+  const [some, drawn] = [chosen.length > 0, known().length > 0];
+  each("hidden", { nothing: some, one: !some, unkept: drawn, pictures: !drawn });
   table.drawRows();
   redraw();
 }

@@ -40,14 +40,9 @@ function losses() {
   return { x, y: { ...ends(near), title: "loss" }, marks, keys };
 }
 
-new Chart(byId("lines"), over, {
-  open: ({ mark }) => choose(data.lines.findIndex(({ y }) => y === mark.y)),
-});
-new Chart(byId("losses"), losses);
-
-function redraw() {
-  drawCharts();
-}
+const open = ({ mark }) => choose(data.lines.findIndex(({ y }) => y === mark.y));
+new Chart(byId("lines"), { open }, over);
+new Chart(byId("losses"), {}, losses);
 
 function choose(i) {
   chosen = i;
@@ -56,4 +51,3 @@ function choose(i) {
 
 pressed("weight", (i) => choose(Number(i)));
 follow();
-ready();

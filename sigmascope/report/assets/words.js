@@ -25,13 +25,9 @@ const matters = ({ value, low, high }) => !(high - low <= 1e-3 * Math.abs(value)
 
 const interval = (row) => (matters(row) ? `[${compact(row.low, 3)}, ${compact(row.high, 3)}]` : "");
 
-function measured(row) {
-  return matters(row) ? `${compact(row.value, 3)} ${interval(row)}` : compact(row.value);
-}
+const measured = (row) => `${compact(row.value, matters(row) ? 3 : 4)} ${interval(row)}`.trim();
 
-function chance(risk) {
-  return risk ? `the interval misses with chance at most ${compact(risk, 2)}` : "";
-}
+const chance = (risk) => risk && `the interval misses with chance at most ${compact(risk, 2)}`;
 
 // What a reading is, its interval and how it was found: for a tooltip.
 function told({ value, low, high, how, form, risk }) {
@@ -61,6 +57,11 @@ const named = (site) => element("bdi.name", {}, site);
 const byId = (id) => document.getElementById(id);
 
 const checked = (id) => byId(id).checked;
+
+// One property of several elements, by their ids.
+function each(property, values) {
+  for (const [id, value] of Object.entries(values)) byId(id)[property] = value;
+}
 
 function listen(event, ids, heard) {
   for (const id of ids) byId(id).addEventListener(event, heard);
