@@ -80,8 +80,19 @@ class Chart {
     Object.assign(this, { width, height, context, spots: [], x: { ...x, ...this.sight?.ends } });
     this.y = this.fitted(y, marks);
     this.axes();
-    for (const mark of marks) this.paint(mark);
     const { spots, box } = this;
+    for (const mark of marks) {
+      context.save();
+      context.beginPath();
+      // what is drawn stays within the axes, but for words above them
+      if (mark.kind === "uprights") context.rect(0, 0, width, height);
+      else context.rect(box.left, box.top - 8, box.right - box.left, box.bottom - box.top + 16);
+      context.clip();
+      Object.assign(context, { strokeStyle: mark.colour, globalAlpha: mark.alpha ?? 1 });
+      context.setLineDash(mark.dash || []);
+      MARKS[mark.kind](this, mark);
+      context.restore();
+    }
     if (spots.length <= WALKED && !y.rows) spots.sort((a, b) => a.x - b.x || a.y - b.y);
     if (spots.length === 0) this.write(empty, (box.left + box.right) / 2, height / 2, "center");
     if (!spots[this.at]) this.at = -1;
@@ -151,20 +162,6 @@ class Chart {
     this.write(y.title || "", 2, 3, "left", "top");
   }
 
-  // What is drawn stays within the axes, but for words above them.
-  paint(mark) {
-    const { context, box } = this;
-    context.save();
-    context.beginPath();
-    if (mark.kind === "uprights") context.rect(0, 0, this.width, this.height);
-    else context.rect(box.left, box.top - 8, box.right - box.left, box.bottom - box.top + 16);
-    context.clip();
-    Object.assign(context, { strokeStyle: mark.colour, globalAlpha: mark.alpha ?? 1 });
-    context.setLineDash(mark.dash || []);
-    MARKS[mark.kind](this, mark);
-    context.restore();
-  }
-
   point(k) {
     if (k === this.at) return;
     this.at = k;
@@ -175,13 +172,8 @@ class Chart {
   // The nearest spot; in rows, the last one before.
   near({ offsetX: x, offsetY: y }) {
     const inRow = (s) => (Math.abs(s.y - y) <= this.each / 2 && s.x <= x ? x - s.x : Infinity);
-    const far = this.y?.rows ? inRow : (s) => Math.hypot(s.x - x, s.y - y);
-    let [best, least] = [-1, this.y?.rows ? Infinity : 24];
-    this.spots.forEach((spot, k) => {
-      const d = far(spot);
-      if (d < least) [best, least] = [k, d];
-    });
-    return best;
+    if (this.y?.rows) return nearest(this.spots, inRow);
+    return nearest(this.spots, (s) => Math.hypot(s.x - x, s.y - y), 24);
   }
 
   // What the mouse points at, or the part that it is drawn over.
@@ -197,26 +189,22 @@ class Chart {
     this.context.fillRect(held.from, box.top, event.offsetX - held.from, box.bottom - box.top);
   }
 
-  // Arrows walk, Enter opens, plus and minus look closer and less close; true if it was a key.
+  // Arrows walk, in rows to the spot of the next that is least far along, Enter opens, plus and
+  // minus look closer and less close; true if it was a key.
   key({ key, shiftKey }) {
     const { spots, at, x, y, px, box, sight } = this;
     const last = spots.length - 1;
     const walk = { ArrowRight: at + 1, ArrowLeft: Math.max(0, at - 1), Home: 0, End: last };
     const rows = y.rows && { ArrowDown: 1, ArrowUp: -1 }[key];
     const closer = sight && { "+": 0.5, "=": 0.5, "-": 2, Escape: Infinity }[key];
+    const far = (s) => (s.row === spots[at].row + rows ? Math.abs(s.x - spots[at].x) : Infinity);
+    const beside = rows && at >= 0 ? nearest(spots, far) : -1;
     const middle = () => px.back(at >= 0 ? spots[at].x : (box.left + box.right) / 2);
     if (key in walk) this.point(Math.min(last, walk[key]));
-    else if (rows) this.point(at < 0 ? 0 : this.beside(rows));
+    else if (rows) this.point(at < 0 ? 0 : beside < 0 ? at : beside);
     else if (key === "Enter" && at >= 0) this.open(spots[at], shiftKey);
     else if (closer) sight.aim(middle(), (closer * (x.high - x.low)) / 2);
     else return false;
     return true;
-  }
-
-  // The spot of the next row that is least far along.
-  beside(rows) {
-    const here = this.spots[this.at];
-    const far = (s) => (s.row === here.row + rows ? Math.abs(s.x - here.x) : Infinity);
-    return this.spots.reduce((a, s, k) => (far(s) < far(this.spots[a]) ? k : a), this.at);
   }
 }

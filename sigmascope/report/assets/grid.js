@@ -51,25 +51,24 @@ class Grid {
     this.head.querySelector(place).focus({ preventScroll: true });
   }
 
-  headCell(field) {
-    const { name, title = name, unit, says, key } = field;
-    const order = this.sort !== field ? "none" : this.down ? "descending" : "ascending";
-    const words = { title: says || `sort by ${title}`, onclick: () => this.sortBy(field) };
-    const inside = [element("span.title", {}, title)];
-    if (unit) inside.push(element("span.unit", {}, unit));
-    const button = element("button", { type: "button", "data-field": name, ...words }, ...inside);
-    const options = { role: "columnheader", "aria-sort": order, class: key ? "n" : name };
-    return element("div", options, button);
-  }
-
   draw() {
-    const [fields, { style }] = [this.fields(), this.root];
+    const [fields, { root }] = [this.fields(), this];
     const columns = fields.map((f) => (f.grow ? `minmax(${f.width}, 1fr)` : f.width));
-    style.setProperty("--columns", columns.join(" "));
-    style.setProperty("--wide", `calc(${fields.map((f) => f.width).join(" + ")})`);
-    this.head.replaceChildren(...fields.map((f) => this.headCell(f)));
-    this.root.setAttribute("aria-rowcount", String(this.order.length + 1));
-    this.root.setAttribute("aria-colcount", String(fields.length));
+    root.style.setProperty("--columns", columns.join(" "));
+    root.style.setProperty("--wide", `calc(${fields.map((f) => f.width).join(" + ")})`);
+    root.setAttribute("aria-rowcount", String(this.order.length + 1));
+    root.setAttribute("aria-colcount", String(fields.length));
+    const heads = fields.map((field) => {
+      const { name, title = name, unit, says, key } = field;
+      const order = this.sort !== field ? "none" : this.down ? "descending" : "ascending";
+      const words = { title: says || `sort by ${title}`, onclick: () => this.sortBy(field) };
+      const button = element("button", { type: "button", "data-field": name, ...words });
+      button.append(element("span.title", {}, title));
+      if (unit) button.append(element("span.unit", {}, unit));
+      const options = { role: "columnheader", "aria-sort": order, class: key ? "n" : name };
+      return element("div", options, button);
+    });
+    this.head.replaceChildren(...heads);
     this.body.style.height = `${this.order.length * ROW}px`;
     this.drawRows();
   }
@@ -79,26 +78,25 @@ class Grid {
     const from = Math.max(0, Math.floor(root.scrollTop / ROW) - BEYOND);
     const to = Math.ceil((root.scrollTop + root.clientHeight) / ROW) + BEYOND;
     const fields = this.fields();
-    const made = order.slice(from, to).map((i, k) => this.row(i, from + k, fields));
+    const made = order.slice(from, to).map((i, k) => {
+      const [place, chosen] = [from + k, this.chosen(i)];
+      const cells = fields.map(({ name, key, fill, text, tooltip = fill ? () => "" : text }) => {
+        const role = { role: name === "site" ? "rowheader" : "gridcell", title: tooltip(i) };
+        const inside = fill ? fill(i) : [text(i)];
+        return element("div", { ...role, class: key ? "n" : name }, ...inside);
+      });
+      const onclick = () => {
+        this.active = place;
+        this.open(i);
+      };
+      const looks = ["row", place === this.active && "active", chosen && "chosen"];
+      const options = { role: "row", class: looks.filter(Boolean).join(" "), onclick };
+      const states = { "aria-rowindex": String(place + 2), "aria-selected": String(chosen) };
+      const at = { id: `${root.id}-${place}`, style: `top: ${place * ROW}px` };
+      return element("div", { ...options, ...states, ...at }, ...cells);
+    });
     this.body.replaceChildren(...made);
     if (order.length > 0) root.setAttribute("aria-activedescendant", `${root.id}-${this.active}`);
-  }
-
-  row(i, place, fields) {
-    const [active, chosen] = [place === this.active, this.chosen(i)];
-    const looks = `row${active ? " active" : ""}${chosen ? " chosen" : ""}`;
-    const onclick = () => {
-      this.active = place;
-      this.open(i);
-    };
-    const cells = fields.map(({ name, key, fill, text, tooltip = fill ? () => "" : text }) => {
-      const role = { role: name === "site" ? "rowheader" : "gridcell", title: tooltip(i) };
-      const inside = fill ? fill(i) : [text(i)];
-      return element("div", { ...role, class: key ? "n" : name }, ...inside);
-    });
-    const options = { role: "row", class: looks, id: `${this.root.id}-${place}`, onclick };
-    const states = { "aria-rowindex": String(place + 2), "aria-selected": String(chosen) };
-    return element("div", { ...options, ...states, style: `top: ${place * ROW}px` }, ...cells);
   }
 
   // Arrows walk through the rows.

@@ -55,7 +55,7 @@ const depth = (i) => (DEPTH[i] < 0 ? "" : String(DEPTH[i]));
 const shape = (i) => `${TALL[i]} × ${WIDE[i]}`;
 const wordField = (name) => ({ name, width: "6rem", text: (i) => word(name, i), optional: true });
 const FIELDS = [
-  { ...site, text: (i) => SITES[i], tooltip: () => "", fill: compared },
+  { ...site, text: (i) => SITES[i], fill: compared },
   { name: "kind", width: "10.5rem", text: (i) => word("kind", i) },
   { name: "depth", width: "5.2rem", text: depth, key: (i) => DEPTH[i] },
   { name: "shape", width: "8rem", text: shape, key: (i) => TALL[i] * WIDE[i] },
@@ -85,14 +85,14 @@ function refresh() {
 
 // What was read of two matrices together; a row opens both.
 function fillPairs() {
-  const sites = data.pairs.site;
+  const sites = data.pairs.site; // a place, a sign and a place, or words
   const text = (i) => {
     const [left, sign, right] = sites[i];
     return Array.isArray(sites[i]) ? `${SITES[left]} ${sign} ${SITES[right]}` : sites[i];
   };
   const fill = (i) => [element("bdi.name", { title: text(i) }, text(i))];
   const between = { name: "site", title: "between", width: "24rem", grow: true, text, fill };
-  const fields = [{ ...between, tooltip: () => "" }, ...PAIRS.map(readField)];
+  const fields = [between, ...PAIRS.map(readField)];
   const open = (i) => Array.isArray(sites[i]) && showAll([sites[i][0], sites[i][2]]);
   const grid = new Grid(byId("pairs"), { count: sites.length, fields: () => fields, open });
   Object.assign(grid, { sort: fields[1], down: true }).show(sites.map((_, i) => i));
@@ -104,48 +104,46 @@ function fillPairs() {
 const NOTHING = { name: "nothing", values: () => [], row: () => null };
 const quantityShown = () => COLUMN.get(byId("quantity").value) ?? NOTHING;
 
+// Places are depths where the kind has one, and none left of them; else the order in the checkpoint.
 function makeChart(name, kind) {
   const list = EVERY.filter((i) => KIND.at[i] === kind).sort((a, b) => DEPTH[a] - DEPTH[b] || a - b);
+  const deep = list.some((i) => DEPTH[i] >= 0);
+  const x = new Map(list.map((i, k) => [i, deep ? DEPTH[i] : k]));
+  const words = (t) => (t === -1 ? "none" : t >= 0 && Number.isInteger(t) ? String(t) : "");
+  const axis = { ...around(...extent(x.values()), 0.02, 0.5), words: deep ? words : () => "" };
   const canvas = element("canvas", { tabindex: "0", role: "img" });
   const note = element("p.hint");
+  const open = ({ mark, i }, beside) => show(mark.list[i], beside);
+  new Chart(canvas, { open }, () => {
+    const [{ name: quantity, values, row }, log] = [quantityShown(), checked("log")];
+    const dots = (some, looks) => {
+      const [at, y] = [some.map((i) => x.get(i)), some.map((i) => values()[i])];
+      return { kind: "line", joined: false, list: some, x: at, y, ...looks };
+    };
+    const read = list.filter((i) => Number.isFinite(values()[i]));
+    const drawn = read.filter((i) => !log || values()[i] > 0);
+    const says = (k) => [shortened(SITES[drawn[k]], 44), measured(row(drawn[k]))];
+    const size = drawn.length > 300 ? { radius: 1.6, alpha: 0.6 } : { radius: 2.8, alpha: 0.9 };
+    const rings = chosen.map((i, k) => {
+      const looks = { colour: tone(k), shape: RING, radius: 6.5 };
+      return dots(drawn.filter((other) => other === i), looks);
+    });
+    const summary = `${quantity} of ${name} over depth, ${plural(drawn.length, "dot")}`;
+    canvas.setAttribute("aria-label", `${summary}; arrow keys walk, Enter opens`);
+    const less = read.length - drawn.length;
+    note.textContent = less > 0 ? `${less} not above zero` : "";
+    const y = checked("same") ? ends(Array.from(values()), log) : { log };
+    const marks = [dots(drawn, { ...size, colour: ink("--accent"), says }), ...rings];
+    return { x: axis, y, marks, empty: "none read" };
+  });
   const count = element("span.hint", {}, ` ${list.length}`);
   const title = element("h3", { title: name }, shortened(name, 40), count);
-  const open = ({ mark, i }, beside) => show(mark.list[i], beside);
-  new Chart(canvas, { open }, () => specOf(name, list, canvas, note));
   return element("figure.panel small", {}, title, canvas, note);
 }
 
 function makeCharts(most) {
   byId("charts").replaceChildren(...KIND.words.slice(0, most).map(makeChart));
   byId("all").hidden = KIND.words.length <= most;
-}
-
-// By depth where the kind has one, and none left of them; else in the order of the checkpoint.
-function specOf(name, list, canvas, note) {
-  const [{ name: quantity, values, row }, log] = [quantityShown(), checked("log")];
-  const deep = list.some((i) => DEPTH[i] >= 0);
-  const x = new Map(list.map((i, k) => [i, deep ? DEPTH[i] : k]));
-  const words = (t) => (t === -1 ? "none" : t >= 0 && Number.isInteger(t) ? String(t) : "");
-  const dots = (some, looks) => {
-    const [at, y] = [some.map((i) => x.get(i)), some.map((i) => values()[i])];
-    return { kind: "line", joined: false, list: some, x: at, y, ...looks };
-  };
-  const read = list.filter((i) => Number.isFinite(values()[i]));
-  const drawn = read.filter((i) => !log || values()[i] > 0);
-  const says = (k) => [shortened(SITES[drawn[k]], 44), measured(row(drawn[k]))];
-  const size = drawn.length > 300 ? { radius: 1.6, alpha: 0.6 } : { radius: 2.8, alpha: 0.9 };
-  const rings = chosen.map((i, k) => {
-    const looks = { colour: tone(k), shape: RING, radius: 6.5 };
-    return dots(drawn.filter((other) => other === i), looks);
-  });
-  const summary = `${quantity} of ${name} over depth, ${plural(drawn.length, "dot")}`;
-  canvas.setAttribute("aria-label", `${summary}; arrow keys walk, Enter opens`);
-  const less = read.length - drawn.length;
-  note.textContent = less > 0 ? `${less} not above zero` : "";
-  const y = checked("same") ? ends(Array.from(values()), log) : { log };
-  const marks = [dots(drawn, { ...size, colour: ink("--accent"), says }), ...rings];
-  const axis = { ...around(...extent(x.values()), 0.02, 0.5), words: deep ? words : () => "" };
-  return { x: axis, y, marks, empty: "none read" };
 }
 
 function chooseQuantity() {

@@ -14,9 +14,8 @@ const spectraOf = (track) => track.spectra.get(state.matrix)?.all || [];
 // is looked at: the nearest.
 function moments(all = tracks.map(spectraOf).find((some) => some.length > 0) || []) {
   const when = all.map(([step]) => step);
-  const far = (i) => Math.abs(when[i] - (state.at ?? Infinity));
-  const near = when.reduce((best, _, i) => (far(i) < far(best) ? i : best), 0);
-  return { when, at: state.at === null ? when.length - 1 : near };
+  const near = () => nearest(when, (step) => Math.abs(step - state.at));
+  return { when, at: state.at === null ? when.length - 1 : near() };
 }
 
 // Of each run the spectrum that is nearest to the step, and of the first one also its first. The
@@ -79,7 +78,12 @@ frames.push(() => {
 function fillBoxes() {
   const [here, holds] = [sitesHere(), search("filter")];
   const boxes = here.filter(holds).map((site) => {
-    const box = element("input", { type: "checkbox", onchange: () => toggleSite(site) });
+    const onchange = () => {
+      const chosen = new Set(sitesShown());
+      if (!chosen.delete(site)) chosen.add(site);
+      chooseSites(chosen);
+    };
+    const box = element("input", { type: "checkbox", onchange });
     box.checked = state.chosen === null || state.chosen.has(site);
     return element("label", {}, box, named(shortened(site, 48)));
   });
@@ -87,12 +91,6 @@ function fillBoxes() {
   const count = sitesShown().length;
   const of = count === here.length ? `all ${count}` : `${count} of ${here.length}`;
   byId("chosen").textContent = `Layers: ${of}`;
-}
-
-function toggleSite(site) {
-  const chosen = state.chosen ?? new Set(sitesHere());
-  if (!chosen.delete(site)) chosen.add(site);
-  chooseSites(chosen);
 }
 
 function chooseSites(chosen) {

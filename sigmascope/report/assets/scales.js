@@ -28,6 +28,16 @@ function extent(values) {
   return [low, high];
 }
 
+// The place of what is least far, among what is nearer than the most.
+function nearest(list, far, most = Infinity) {
+  let [best, least] = [-1, most];
+  list.forEach((one, k) => {
+    const here = far(one);
+    if (here < least) [best, least] = [k, here];
+  });
+  return best;
+}
+
 // Whether the values ask for a log scale: positive, and over more than a factor of 30.
 function spansDecades(values) {
   const [least, most] = extent(values.filter((v) => v > 0));

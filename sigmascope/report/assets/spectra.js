@@ -68,53 +68,49 @@ function shares({ lambda, total, rank }, edges, by) {
   return mass;
 }
 
-// The axis of λ: all of it in logarithms; else the bulk, with a little beyond the noise edge.
-function lambdaAxis(all, log) {
-  const title = "λ = σ² / longer side";
-  const [least, top] = extent(all.flatMap(({ lambda }) => lambda.filter((x) => x > 0)));
-  if (log) return { low: Math.max(least, top * 1e-9) / 1.3, high: top * 1.6, log, title };
-  const bulk = all.map(({ edge, law }) => Math.max(edge || 0, law?.high || 0) * 1.35 || top);
-  return { low: 0, high: Math.min(top * 1.05, Math.max(...bulk)), title };
-}
-
-// The law without the mass of the spikes, per λ or per logarithm of λ.
-function lawLine({ law, spikes, total }, axis) {
-  if (!law) return { x: [], y: [] };
-  const [from, to] = [Math.max(law.low, axis.low, axis.high * 1e-9), Math.min(law.high, axis.high)];
-  const at = (t) => (axis.log ? from * (to / from) ** t : from + (to - from) * t ** 2);
-  const x = Array.from({ length: 241 }, (_, k) => at(k / 240));
-  const bulk = 1 - Math.min(spikes, total) / total;
-  return { x, y: x.map((v) => law.at(v) * bulk * (axis.log ? v : 1)) };
-}
-
+// The distribution of λ: all of it in logarithms; else the bulk, with a little beyond the noise
+// edge. Laws are without the mass of the spikes, per λ or per logarithm of λ.
 new Chart(byId("bulk"), {}, () => {
   const all = known().filter(({ lambda }) => lambda.some((x) => x > 0));
   if (all.length === 0) return { x: { low: 0, high: 1 }, y: { low: 0, high: 1 }, marks: [] };
-  const x = lambdaAxis(all, checked("loglambda"));
-  const place = scale(x, 0, BINS);
+  const log = checked("loglambda");
+  const [least, most] = extent(all.flatMap(({ lambda }) => lambda.filter((x) => x > 0)));
+  const bulk = all.map(({ edge, law }) => Math.max(edge || 0, law?.high || 0) * 1.35 || most);
+  const low = log ? Math.max(least, most * 1e-9) / 1.3 : 0;
+  const high = log ? most * 1.6 : Math.min(most * 1.05, Math.max(...bulk));
+  const place = scale({ low, high, log }, 0, BINS);
   const edges = Array.from({ length: BINS + 1 }, (_, k) => place.back(k));
-  const by = x.log ? Math.log : (v) => v;
-  const step = (by(x.high) - by(x.low)) / BINS;
   const corners = edges.flatMap((edge) => [edge, edge]).slice(1, -1);
+  const by = log ? Math.log : (v) => v;
+  const step = (by(high) - by(low)) / BINS;
   const bars = all.map((one) => {
     return Array.from(shares(one, edges, by)).flatMap((mass) => [mass / step, mass / step]);
   });
-  const laws = all.map((one) => lawLine(one, x));
+  const laws = all.map(({ law, spikes, total }) => {
+    if (!law) return { x: [], y: [] };
+    const [from, to] = [Math.max(law.low, low, high * 1e-9), Math.min(law.high, high)];
+    const at = (t) => (log ? from * (to / from) ** t : from + (to - from) * t ** 2);
+    const x = Array.from({ length: 241 }, (_, k) => at(k / 240));
+    const rest = 1 - Math.min(spikes, total) / total;
+    return { x, y: x.map((v) => law.at(v) * rest * (log ? v : 1)) };
+  });
   // the law has a pole at zero for square matrices: the axis ends a little above the bars
-  const [tall, most] = [extent(bars.flat())[1], extent(laws.flatMap(({ y }) => y))[1]];
-  const top = Math.min(1.4 * tall, Math.max(tall, most));
+  const [tall, taller] = [bars.flat(), laws.flatMap(({ y }) => y)].map((y) => extent(y)[1]);
+  const top = Math.min(1.4 * tall, Math.max(tall, taller));
   const marks = all.flatMap(({ colour, edge, spikes, lambda, rank }, k) => {
     const out = lambda.filter((v, at) => rank[at] <= spikes && v > 0).reverse();
+    const zeros = (list) => list.map(() => 0);
     const down = { joined: false, shape: DOWN, radius: 4 };
     return [
-      { kind: "band", x: corners, low: corners.map(() => 0), high: bars[k], colour, alpha: 0.28 },
+      { kind: "band", x: corners, low: zeros(corners), high: bars[k], colour, alpha: 0.28 },
       { kind: "line", ...laws[k], colour, dots: false },
       { kind: "uprights", x: edge ? [edge] : [], colour, dash: [5, 4], width: 1.25 },
-      { kind: "line", x: out, y: out.map(() => 0), colour, ...down },
+      { kind: "line", x: out, y: zeros(out), colour, ...down },
     ];
   });
-  byId("beyond").textContent = beyond(all, x.high);
-  const title = x.log ? "share per unit of ln λ" : "density";
+  byId("beyond").textContent = beyond(all, high);
+  const x = { low, high, log, title: "λ = σ² / longer side" };
+  const title = log ? "share per unit of ln λ" : "density";
   return { x, y: { low: 0, high: 1.08 * top || 1, title }, marks };
 });
 
