@@ -293,8 +293,9 @@ def test_the_charts_can_be_walked_by_keys(shown):
 def test_a_click_on_a_dot_opens_its_matrix(shown):
     js(
         shown,
-        "const one = document.querySelectorAll('#charts canvas')[1].chart, spot = one.spots[7], box = one.canvas.getBoundingClientRect();"
-        "one.canvas.dispatchEvent(new MouseEvent('click',"
+        "const canvas = document.querySelectorAll('#charts canvas')[1];"
+        "const spot = canvas.chart.spots[7], box = canvas.getBoundingClientRect();"
+        "canvas.dispatchEvent(new MouseEvent('click',"
         "{ clientX: box.left + spot.x + 1, clientY: box.top + spot.y }))",
     )
     assert js(shown, "return SITES[chosen[0]]") == "blocks.7.attention_query.weight"
@@ -303,11 +304,12 @@ def test_a_click_on_a_dot_opens_its_matrix(shown):
 def test_every_quantity_can_be_drawn(shown):
     drawn = js(
         shown,
+        "const every = [...document.querySelectorAll('#charts canvas')];"
         "return COLUMNS.map(({ name }) => {"
         "  const choice = document.getElementById('quantity'); choice.value = name;"
         "  choice.dispatchEvent(new Event('change'));"
         "  for (const id of ['log', 'same', 'log']) document.getElementById(id).click();"
-        "  return [name, [...document.querySelectorAll('#charts canvas')].reduce((sum, c) => sum + c.chart.spots.length, 0),"
+        "  return [name, every.reduce((sum, { chart }) => sum + chart.spots.length, 0),"
         "    document.getElementById('means').textContent.length];"
         "})",
     )

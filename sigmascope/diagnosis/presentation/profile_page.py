@@ -169,20 +169,17 @@ def _layers(profile: Profile, depth: Mapping[str, int]) -> Iterator[dict[str, An
 
 
 def _views(readings: Sequence[Reading], depth: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    """Each view that has curves, in each of its forms, by panels with the places of readings."""
-    place = lambda i: depth[readings[i].site]
+    """Each view that has curves, in each of its forms, by panels."""
     for view in q.EVERY:
-        own = {i: r for i, r in enumerate(readings) if r.view == view}
-        if not any(r.site in depth for r in own.values()):
+        own = [r for r in readings if r.view == view]
+        if not any(r.site in depth for r in own):
             continue
-        every = [*dict.fromkeys(r.form for r in own.values())]
+        every = [*dict.fromkeys(r.form for r in own)]
         apart = [form for form in every if form not in _COMMON]
         forms = []
         for form in sorted(apart, key=lambda form: form not in _FIRST) or every[:1]:
-            there: dict[str, list[int]] = {}
-            for i, r in own.items():
-                if r.site in depth and r.form in (form, *_COMMON):
-                    there.setdefault(r.quantity, []).append(i)
+            placed = (r for r in own if r.site in depth and r.form in (form, *_COMMON))
+            there = dict.fromkeys(r.quantity for r in placed)
             families = {  # quantities in one unit share a panel, each other has its own
                 title: here
                 for title, names in q.families().items()
@@ -190,13 +187,8 @@ def _views(readings: Sequence[Reading], depth: Mapping[str, int]) -> Iterator[di
             }
             joined = {name for names in families.values() for name in names}
             alone = {name[0].upper() + name[1:]: [name] for name in there if name not in joined}
-            panels = [
-                {
-                    **{"title": title, "quantities": names},
-                    "rows": [sorted(there[name], key=place) for name in names],
-                }
-                for title, names in (*families.items(), *alone.items())
-            ]
+            titled = [*families.items(), *alone.items()]
+            panels = [{"title": title, "quantities": names} for title, names in titled]
             forms.append({"form": form, "panels": panels})
         yield {"view": view, "forms": forms}
 

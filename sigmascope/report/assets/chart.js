@@ -1,4 +1,4 @@
-// One chart on a canvas for all pages: axes, marks, their keys, a tooltip, arrow keys, a closer look.
+// One chart on a canvas for all pages: axes, marks, keys, a tooltip, arrow keys, a closer look.
 
 const WALKED = 5000; // spots that arrow keys walk from left to right
 const hidden = new Set(); // lines that are not drawn, by the word of their button
@@ -38,8 +38,8 @@ class Sight {
 }
 
 // spec(width) gives the axes x and y, {low, high, log, title} and for y perhaps names of rows, the
-// marks in the order in which they are drawn, keys for the legend of the figure, and words for where
-// there is nothing to point at. Of x the ends are those of the sight, if there is one; an axis y
+// marks in the order in which they are drawn, keys for the legend of the figure, and words where
+// nothing can be pointed at. Of x the ends are those of the sight, if there is one; an axis y
 // without ends holds what the marks have in sight. Enter and a click open() a spot.
 class Chart {
   constructor(canvas, { open = () => {}, sight = null }, spec) {

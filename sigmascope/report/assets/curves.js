@@ -13,7 +13,8 @@ function rowsOf({ site, ...columns }) {
   return rows;
 }
 
-const rows = rowsOf(data.readings).map(({ estimate, ...words }) => ({ ...words, ...estimate }));
+const rows = rowsOf(data.readings);
+for (const row of rows) Object.assign(row, row.estimate);
 // where each theorem was checked, and what came of it there
 const CHECKS = data.theorems.map((theorem) => kept(() => rowsOf(theorem)));
 const state = { view: "", form: "", depth: data.start };
@@ -88,9 +89,14 @@ function specOf({ quantities, lines }) {
 
 // A figure with a button for each line, where there are several, and notes on their bounds; tiles
 // where there is one depth only.
-function panelOf({ title, quantities, rows: places }) {
+function panelOf({ title, quantities }) {
+  // what has one form only goes with every form: a linear layer's matrix beside the operators of
+  // convolutions, and what is no matrix at all
+  const placed = ({ depth, form }) => depth !== null && [state.form, "", "matrix"].includes(form);
+  const here = rows.filter((row) => row.view === state.view && placed(row));
   const lines = quantities.map((quantity, index) => {
-    const list = places[index].map((i) => rows[i]);
+    const own = here.filter((row) => row.quantity === quantity);
+    const list = own.sort((a, b) => a.depth - b.depth);
     return { quantity, index, key: `${state.view}|${quantity}`, list };
   });
   const caption = element("figcaption", {}, element("h3", {}, title));

@@ -1,5 +1,5 @@
-// The matrices of a scan, what was read of them, a column for each quantity, their table, and a small
-// chart for each kind of them.
+// The matrices of a scan, what was read of them, a column for each quantity, their table, and a
+// small chart for each kind of them.
 
 const { site: SITES, depth: DEPTH, rows: TALL, cols: WIDE, kind: KIND } = data.matrices;
 const COUNT = SITES.length;
@@ -104,9 +104,10 @@ function fillPairs() {
 const NOTHING = { name: "nothing", values: () => [], row: () => null };
 const quantityShown = () => COLUMN.get(byId("quantity").value) ?? NOTHING;
 
-// Places are depths where the kind has one, and none left of them; else the order in the checkpoint.
+// By depth where the kind has one, and none left of it; else in the order of the checkpoint.
 function makeChart(name, kind) {
-  const list = EVERY.filter((i) => KIND.at[i] === kind).sort((a, b) => DEPTH[a] - DEPTH[b] || a - b);
+  const own = EVERY.filter((i) => KIND.at[i] === kind);
+  const list = own.sort((a, b) => DEPTH[a] - DEPTH[b] || a - b);
   const deep = list.some((i) => DEPTH[i] >= 0);
   const x = new Map(list.map((i, k) => [i, deep ? DEPTH[i] : k]));
   const words = (t) => (t === -1 ? "none" : t >= 0 && Number.isInteger(t) ? String(t) : "");

@@ -13,8 +13,8 @@ function placesIn(text, count) {
   return raw.byteLength > 2 * count ? new Uint32Array(raw) : new Uint16Array(raw);
 }
 
-// A column of so many numbers: values(), nan where there is none, and row(i) with the interval, null
-// where there is none. JSON has no infinities, they come as words.
+// A column of so many numbers: values(), nan where there is none, and row(i) with the interval,
+// null where there is none. JSON has no infinities, they come as words.
 function columnOf({ value: text, gaps, odd = {} }, count) {
   const values = kept(() => {
     const read = Float64Array.from(new Float32Array(unpacked(text)));

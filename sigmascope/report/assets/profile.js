@@ -31,7 +31,7 @@ function spectraOf(layer) {
   });
 }
 
-// A layer, and what was read there under a title wherever the site, the view or the form is another.
+// A layer, and what was read there, under a title for each site, view and form.
 function choose(depth) {
   const at = LAYERS.findIndex((layer) => layer.depth === depth);
   state.depth = depth;

@@ -31,7 +31,8 @@ new Chart(byId("sigma"), {}, () => {
     const mark = (place, colour, dash, first = "") => {
       const [step, , count, , text] = all[place];
       const title = `${several ? `${track.name}, ` : ""}${first}step ${compact(step)}`;
-      return spectrumMark({ title, ...valuesOf(text, count) }, { title, colour, dash, dots: false });
+      const looks = { title, colour, dash, dots: false };
+      return spectrumMark({ title, ...valuesOf(text, count) }, looks);
     };
     const first = track.index === 0 && at > 0 ? [mark(0, ink("--soft"), [4, 4], "first: ")] : [];
     return all.length > 0 ? [...first, mark(at, tone(track.index), [])] : [];

@@ -2,7 +2,8 @@
 // of that quantity at every layer, one for each run.
 
 const FEW = 7; // lines that have a colour each; more are shaded by their place in the model
-const state = { key: null, chosen: null, matrix: null, at: null }; // null: all layers, the last step
+// what is looked at; null for all layers, and for the last step
+const state = { key: null, chosen: null, matrix: null, at: null };
 
 // All charts look at the same steps.
 const steps = new Sight(() => {

@@ -17,10 +17,11 @@ function spectrumOf(i) {
   const values = valuesOf(text, count);
   const [m, n] = [rows, cols].sort((a, b) => a - b);
   const read = (name) => COLUMN.get(name)?.row(i)?.value;
-  const [noise, sigmaEdge, spikes] = ["noise level", "noise edge", "spikes"].map(read);
+  const [noise, sigmaEdge, spikes = 0] = ["noise level", "noise edge", "spikes"].map(read);
   const law = noise > 0 ? marchenkoPastur(noise, m / n) : null;
   const squares = { lambda: values.sigma.map((s) => (s * s) / n), law, total: m };
-  const edges = { sigmaEdge, edge: sigmaEdge && sigmaEdge ** 2 / n, spikes: Math.round(spikes ?? 0) };
+  const edge = sigmaEdge && sigmaEdge ** 2 / n;
+  const edges = { sigmaEdge, edge, spikes: Math.round(spikes) };
   return { title: shortened(SITES[i], 44), ...values, rows, cols, ...squares, ...edges };
 }
 
@@ -130,12 +131,13 @@ const toned = (k) => ({ style: `--tone: var(--c${k})` });
 
 function readingsTable() {
   const key = (i, k) => element("span.key", toned(k), element("bdi", {}, shortened(SITES[i], 40)));
-  const head = ["quantity", ...chosen.map(key)].map((each) => element("th", { scope: "col" }, each));
+  const titles = ["quantity", ...chosen.map(key)];
+  const head = titles.map((title) => element("th", { scope: "col" }, title));
   const cell = (row) => {
     if (!row) return element("td", {}, "–");
     const form = row.form && row.form !== "matrix" ? `, ${row.form}` : "";
-    const value = element("span.number", {}, measured(row));
-    return element("td", { title: told(row) }, value, " ", element("span.hint", {}, row.how + form));
+    const how = element("span.hint", {}, `${row.how}${form}`);
+    return element("td", { title: told(row) }, element("span.number", {}, measured(row)), " ", how);
   };
   const read = COLUMNS.filter((column) => chosen.some((i) => column.row(i)));
   const lines = read.map(({ name, means, row }) => {

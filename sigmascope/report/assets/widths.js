@@ -1,7 +1,8 @@
 // The page of widths: lines over size by verdict, and losses over the rate.
 
 const places = data.sizes.map(Math.log2);
-const worst = data.lines.findIndex(({ verdict }) => !["maximal", "cannot be told"].includes(verdict));
+const calm = ["maximal", "cannot be told"];
+const worst = data.lines.findIndex(({ verdict }) => !calm.includes(verdict));
 let chosen = Math.max(0, worst);
 
 function over() {
@@ -17,7 +18,8 @@ function over() {
       return data.sizes.map((size) => (size / data.sizes[0]) ** one.law[end]);
     });
     marks.unshift({ kind: "band", x: places, low, high, colour: tone(one.tone), alpha: 0.14 });
-    byId("chosen").textContent = `Over ${data.axis}, beside the smallest: ${shortened(one.name, 60)}`;
+    const name = shortened(one.name, 60);
+    byId("chosen").textContent = `Over ${data.axis}, beside the smallest: ${name}`;
   }
   const axis = { whole: true, title: data.axis, words: (t) => String(2 ** t) };
   const x = { ...around(places[0], places.at(-1), 0, 0.1), ...axis };

@@ -375,12 +375,20 @@ def test_all_panels_look_closer_at_what_is_dragged_over(shown):
     assert js(shown, "return document.getElementById('whole').hidden")
 
 
+def test_a_mouse_that_comes_back_without_its_button_draws_over_nothing(shown):
+    js(
+        shown,
+        "const c = document.querySelector('#panels canvas'), box = c.getBoundingClientRect();"
+        "const at = (name, x, buttons) => c.dispatchEvent(new PointerEvent(name, { buttons,"
+        "  clientX: box.left + x, clientY: box.top + 20, pointerType: 'mouse' }));"
+        "at('pointerdown', 100, 1); at('pointermove', 300, 0); at('pointerup', 300, 0)",
+    )
+    assert js(shown, "return depths.range") is None
+
+
 @pytest.mark.parametrize("plot", ["#panels canvas", "#spectrum"])
 def test_keys_look_closer_and_back(shown, plot):
-    ends = (
-        "const one = document.querySelector(arguments[0]).chart;"
-        "return one.x.high - one.x.low"
-    )
+    ends = "const one = document.querySelector(arguments[0]).chart;return one.x.high - one.x.low"
     whole = js(shown, ends, plot)
     key(shown, plot, "+")
     key(shown, plot, "+")
