@@ -148,18 +148,3 @@ function show(view, form = forms[view] ?? formsOf(view)[0].form) {
   byId("panels").replaceChildren(...panels.map(({ figure }) => figure));
   redraw();
 }
-
-// Where the evidence of a finding can be seen.
-function locate({ shows, at }) {
-  if (shows) {
-    const [view, form, quantity] = shows;
-    hidden.delete(`${view}|${quantity}`);
-    show(view, formsOf(view).some((one) => one.form === form) ? form : undefined);
-  }
-  choose(at ?? state.depth);
-  const panel = shows && panels.find(({ quantities }) => quantities.includes(shows[2]));
-  if (!panel) return byId("curves").scrollIntoView();
-  panel.figure.classList.add("found");
-  panel.figure.focus({ preventScroll: true });
-  panel.figure.scrollIntoView({ block: "center" });
-}

@@ -100,7 +100,7 @@ function refresh() {
 }
 
 // The table of a theorem is made when it is opened.
-function fillTheorem({ target }) {
+document.addEventListener("toggle", ({ target }) => {
   const root = target.querySelector?.("[data-theorem]:empty");
   if (!root) return;
   const checks = CHECKS[root.dataset.theorem]();
@@ -117,11 +117,25 @@ function fillTheorem({ target }) {
     { name: "verdict", width: "8rem", fill: (i) => [verdict(checks[i])] },
     { name: "assumptions", width: "28rem" },
   ]).show(checks.map((_, i) => i));
-}
+}, true);
 
 // ---------------------------------------------------------------------------------------------
 
-pressed("finding", (place) => locate(data.findings[place]));
+// Where the evidence of a finding can be seen.
+pressed("finding", (number) => {
+  const { shows, at } = data.findings[number];
+  if (shows) {
+    const [view, form, quantity] = shows;
+    hidden.delete(`${view}|${quantity}`);
+    show(view, formsOf(view).some((one) => one.form === form) ? form : undefined);
+  }
+  choose(at ?? state.depth);
+  const panel = shows && panels.find(({ quantities }) => quantities.includes(shows[2]));
+  if (!panel) return byId("curves").scrollIntoView();
+  panel.figure.classList.add("found");
+  panel.figure.focus({ preventScroll: true });
+  panel.figure.scrollIntoView({ block: "center" });
+});
 pressed("view", (view) => show(view));
 listen("change", ["log", "bounds", "usual", "relative"], redraw);
 listen("change", ["form"], ({ target }) => show(state.view, target.value));
@@ -131,7 +145,6 @@ listen("click", ["previous", "next"], ({ target }) => {
   choose(LAYERS[at].depth);
 });
 listen("input", ["filter", "only"], refresh);
-document.addEventListener("toggle", fillTheorem, true);
 if (data.views.length > 0) show(data.views[0].view);
 choose(state.depth);
 refresh();

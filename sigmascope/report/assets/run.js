@@ -8,7 +8,7 @@ const pieces = new Map(); // of the page, as the server last wrote them
 // ---------------------------------------------------------------------------------------------
 // Spectra of one matrix.
 
-const spectraOf = (track) => track.spectra.get(state.matrix)?.all || [];
+const spectraOf = (track) => track.spectra.get(state.matrix)?.spectra || [];
 
 // Steps at which there is a spectrum, of the first run that has some, and the place of the one that
 // is looked at: the nearest.

@@ -68,10 +68,8 @@ class Track {
 
   // Spectra of a matrix over time.
   async scrub(key) {
-    const rows = this.spectra.get(key)?.rows ?? -1;
-    const form = await this.ask("spectra", key, rows);
-    const now = this.state.spectra.find((one) => one.key === key)?.rows;
-    if (form) this.spectra.set(key, { rows: now, all: form.spectra });
+    const form = await this.ask("spectra", key, this.spectra.get(key)?.rows ?? -1);
+    if (form) this.spectra.set(key, form);
   }
 
   // What there is of a kind under a key, where it is more than the rows that are here.
@@ -79,11 +77,12 @@ class Track {
     const { generation, [kind]: known } = this.state;
     const place = known.findIndex((one) => one.key === key);
     if (place < 0 || rows >= known[place].rows) return null;
-    if (!data.live) return data.runs[this.index].kept[kind][place];
+    const asked = { rows: known[place].rows };
+    if (!data.live) return { ...asked, ...data.runs[this.index].kept[kind][place] };
     const path = `/${kind}?run=${this.index}&place=${place}&generation=${generation}${more}`;
     const form = await get(path);
     const same = generation === form.generation && generation === this.state.generation;
-    return same ? form : null;
+    return same ? { ...asked, ...form } : null;
   }
 }
 
