@@ -72,7 +72,6 @@ frames.push(() => {
   each("hidden", { "loss-figure": lossMarks().length === 0, "curve-figure": !panelShown() });
   const read = sitesHere().length > 0;
   each("hidden", { unmapped: read, mapped: !read });
-  maps.forEach(frameMap);
 });
 
 // Boxes for the layers that the filter finds.

@@ -135,41 +135,37 @@ function mapped() {
   return extent(values.filter((v) => Number.isFinite(v) && (!checked("log") || v > 0)));
 }
 
-function specOfMap(track, width) {
-  const [rows, log, [low, high]] = [rowsOf(track), checked("log"), mapped()];
-  const place = scale({ low, high: high === low ? low + 1 : high, log }, 0, 1);
-  const grey = ink("--grid");
-  const colours = Array.from({ length: 256 }, (_, i) => shade(i / 255));
-  const at = (v) => Math.round(255 * Math.min(Math.max(place(v), 0), 1));
-  const colour = (v) => (Number.isNaN(v) ? grey : colours[log && v <= 0 ? 0 : at(v)]);
-  const says = (i, row) => sayOf(rows[row], track, panelShown())(i);
-  const names = rows.map(({ site }) => shortened(site, width < 500 ? 14 : 30));
-  const { unit } = panelShown();
-  const [least, most] = [compact(low, 3), `${compact(high, 3)} ${unit}`.trim()];
-  const keys = [scaleKey(least, most, [0, 0.25, 0.5, 0.75, 1].map(shade))];
-  const marks = [{ kind: "cells", rows, shade: colour, says }];
-  return { x: { ...steps.ends, title: "step" }, y: { rows: names }, marks, keys };
-}
-
 const maps = tracks.map((track) => {
   const canvas = element("canvas.map", { tabindex: "0", role: "img" });
-  const caption = element("figcaption", {}, element("h3"), element("div.legend"));
-  byId("maps").append(element("figure.panel", { hidden: "" }, caption, canvas));
+  const title = element("h3");
+  const caption = element("figcaption", {}, title, element("div.legend"));
+  const figure = element("figure.panel", { hidden: "" }, caption, canvas);
+  byId("maps").append(figure);
+  frames.push(() => {
+    const rows = rowsOf(track);
+    figure.hidden = rows.length === 0;
+    if (figure.hidden) return;
+    const [low, high] = mapped().map((v) => compact(v, 3));
+    title.textContent = `${panelShown().title}${several ? `, ${track.name}` : ""}`;
+    canvas.style.height = `${Math.min(Math.max(rows.length * 18, 90), 560) + 40}px`;
+    const ends = [rows[0], rows.at(-1)].map(({ site }) => shortened(site, 40)).join(" to ");
+    const words = `Map of ${plural(rows.length, "layer")} over steps, from ${ends}`;
+    const range = `colours from ${low} to ${high}; arrow keys walk, Enter chooses`;
+    canvas.setAttribute("aria-label", `${words}, ${range}`);
+  });
   const open = ({ mark, row, i }) => openSite(mark.rows[row].site, mark.rows[row].x[i]);
-  return new Chart(canvas, { open }, (width) => specOfMap(track, width));
+  return new Chart(canvas, { open }, (width) => {
+    const [rows, panel, log, [low, high]] = [rowsOf(track), panelShown(), checked("log"), mapped()];
+    const place = scale({ low, high: high === low ? low + 1 : high, log }, 0, 1);
+    const grey = ink("--grid");
+    const colours = Array.from({ length: 256 }, (_, i) => shade(i / 255));
+    const at = (v) => Math.round(255 * Math.min(Math.max(place(v), 0), 1));
+    const colour = (v) => (Number.isNaN(v) ? grey : colours[log && v <= 0 ? 0 : at(v)]);
+    const says = (i, row) => sayOf(rows[row], track, panel)(i);
+    const names = rows.map(({ site }) => shortened(site, width < 500 ? 14 : 30));
+    const most = `${compact(high, 3)} ${panel.unit}`.trim();
+    const keys = [scaleKey(compact(low, 3), most, [0, 0.25, 0.5, 0.75, 1].map(shade))];
+    const marks = [{ kind: "cells", rows, shade: colour, says }];
+    return { x: { ...steps.ends, title: "step" }, y: { rows: names }, marks, keys };
+  });
 });
-
-// All of a map but its picture.
-function frameMap({ canvas }, index) {
-  const [rows, figure] = [rowsOf(tracks[index]), canvas.closest("figure")];
-  figure.hidden = rows.length === 0;
-  if (figure.hidden) return;
-  const [low, high] = mapped().map((v) => compact(v, 3));
-  const title = `${panelShown().title}${several ? `, ${tracks[index].name}` : ""}`;
-  figure.querySelector("h3").textContent = title;
-  canvas.style.height = `${Math.min(Math.max(rows.length * 18, 90), 560) + 40}px`;
-  const ends = [rows[0], rows.at(-1)].map(({ site }) => shortened(site, 40)).join(" to ");
-  const words = `Map of ${plural(rows.length, "layer")} over steps, from ${ends}`;
-  const range = `colours from ${low} to ${high}; arrow keys walk, Enter chooses`;
-  canvas.setAttribute("aria-label", `${words}, ${range}`);
-}
