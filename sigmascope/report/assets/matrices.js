@@ -15,7 +15,8 @@ function readColumn(spec, count) {
   const routes = kept(() => typeof route !== "number" && placesIn(route, count));
   const found = (i) => {
     const [how, risk, form] = data.routes[routes() ? routes()[i] : route];
-    return row(i) && { ...row(i), how, risk, form };
+    const read = row(i);
+    return read && { ...read, how, risk, form };
   };
   return { ...spec, values, row: found };
 }
@@ -71,13 +72,17 @@ const table = new Grid(byId("table"), {
   chosen: (i) => chosen.includes(i),
 });
 
+const searched = kept(() =>
+  EVERY.map((i) => `${SITES[i]} ${word("kind", i)} ${word("dtype", i)}`.toLowerCase()),
+);
+
 function refresh() {
   const [holds, kind] = [search("filter"), byId("kind").value];
   const [from, to] = ["from", "to"].map((id) => byId(id).valueAsNumber);
   const passes = (i) =>
     (kind === "" || KIND.at[i] === Number(kind)) &&
     !(DEPTH[i] < from || DEPTH[i] > to) &&
-    holds(`${SITES[i]} ${word("kind", i)} ${word("dtype", i)}`);
+    holds(searched()[i]);
   table.show(EVERY.filter(passes));
   const of = table.order.length === COUNT ? "" : ` of ${COUNT}`;
   byId("count").textContent = `${table.order.length}${of} ${COUNT === 1 ? "matrix" : "matrices"}`;

@@ -91,11 +91,14 @@ const table = gridOf(byId("rows"), rows, [
   },
 ]);
 
+const searched = kept(() =>
+  rows.map((row) => `${row.site} ${row.quantity} ${row.form}`.toLowerCase()),
+);
+
 function refresh() {
   const [holds, view] = [search("filter"), byId("only").value];
-  const passes = (row) =>
-    (!view || row.view === view) && holds(`${row.site} ${row.quantity} ${row.form}`);
-  table.show(rows.flatMap((row, i) => (passes(row) ? [i] : [])));
+  const passes = (row, i) => (!view || row.view === view) && holds(searched()[i]);
+  table.show(rows.flatMap((row, i) => (passes(row, i) ? [i] : [])));
   byId("count").textContent = plural(table.order.length, "reading");
 }
 

@@ -69,7 +69,7 @@ function moveTime(by) {
 frames.push(() => {
   const { low, high } = steps.ends;
   byId("alarmed").style.cssText = `--low: ${low}; --high: ${high}`;
-  each("hidden", { "loss-figure": lossMarks().length === 0, "curve-figure": !panelShown() });
+  byId("loss-figure").hidden = lossMarks().length === 0;
   const read = sitesHere().length > 0;
   each("hidden", { unmapped: read, mapped: !read });
 });
@@ -77,7 +77,7 @@ frames.push(() => {
 // Boxes for the layers that the filter finds.
 function fillBoxes() {
   const [here, holds] = [sitesHere(), search("filter")];
-  const boxes = here.filter(holds).map((site) => {
+  const boxes = here.filter((site) => holds(site.toLowerCase())).map((site) => {
     const onchange = () => {
       const chosen = new Set(sitesShown());
       if (!chosen.delete(site)) chosen.add(site);
@@ -96,7 +96,8 @@ function fillBoxes() {
 function chooseSites(chosen) {
   state.chosen = chosen && sitesHere().every((site) => chosen.has(site)) ? null : chosen;
   fillBoxes();
-  redraw();
+  frameCurve();
+  curve.draw();
 }
 
 // Load what is wanted and is not here yet, and draw it.

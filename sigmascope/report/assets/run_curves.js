@@ -104,14 +104,9 @@ new Chart(byId("loss"), { sight: steps }, () => {
 });
 
 const openMark = ({ mark, i }) => openSite(mark.site, mark.x[i]);
-new Chart(byId("curve"), { sight: steps, open: openMark }, (width) => {
-  const { quantity, unit, title } = panelShown();
+const curve = new Chart(byId("curve"), { sight: steps, open: openMark }, (width) => {
+  const { quantity, unit } = panelShown();
   const [lines, log] = [curveMarks(), checked("log")];
-  byId("curve-title").textContent = title;
-  const below = log ? lines.flatMap(({ y }) => y).filter((v) => v <= 0).length : 0;
-  const words = `not above zero ${below === 1 ? "has" : "have"} no place on a log scale.`;
-  byId("nothing").hidden = below === 0;
-  byId("nothing").textContent = `${plural(below, "reading")} ${words}`;
   const colours = [...coloursOf(sitesShown())];
   const end = (at) => shortened(colours.at(at)[0], width < 450 ? 12 : 24);
   const places =
@@ -124,6 +119,19 @@ new Chart(byId("curve"), { sight: steps, open: openMark }, (width) => {
   return { ...spec, y: { log, title: unit }, keys: [...places, ...spec.keys] };
 });
 
+// What stands above the curve.
+function frameCurve() {
+  byId("curve-figure").hidden = !panelShown();
+  byId("curve-title").textContent = panelShown()?.title;
+  const values = checked("log") && panelShown() ? curveMarks().flatMap(({ y }) => y) : [];
+  const below = values.filter((v) => v <= 0).length;
+  const words = `not above zero ${below === 1 ? "has" : "have"} no place on a log scale.`;
+  byId("nothing").hidden = below === 0;
+  byId("nothing").textContent = `${plural(below, "reading")} ${words}`;
+}
+
+frames.push(frameCurve);
+
 // The lines of a map, from the first layer; the values in sight, that its colours tell.
 function rowsOf(track) {
   return sitesHere().flatMap((site) => track.of(state.key).lines.get(site) ?? []);
@@ -131,8 +139,9 @@ function rowsOf(track) {
 
 // All maps have the same.
 function mapped() {
-  const values = tracks.flatMap(rowsOf).flatMap(({ x, y }) => y.slice(...sight(x, steps.ends)));
-  return extent(values.filter((v) => Number.isFinite(v) && (!checked("log") || v > 0)));
+  const [log, axis] = [checked("log"), steps.ends];
+  const values = tracks.flatMap(rowsOf).flatMap(({ x, y }) => y.slice(...sight(x, axis)));
+  return extent(values.filter((v) => Number.isFinite(v) && (!log || v > 0)));
 }
 
 const maps = tracks.map((track) => {

@@ -78,7 +78,7 @@ function pressed(word, heard) {
 // The words of a search box, each of which has to occur in what it finds.
 function search(id) {
   const words = byId(id).value.toLowerCase().split(/\s+/).filter(Boolean);
-  return (text) => words.every((word) => text.toLowerCase().includes(word));
+  return (text) => words.every((word) => text.includes(word));
 }
 
 // What a function finds, looked for once, when it is first wanted.
