@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 from torch.func import jacrev
+from torch.nn import functional as F
 
 from sigmascope.models import Subject
 from sigmascope.models.structure import Stack
