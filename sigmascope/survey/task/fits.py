@@ -238,24 +238,17 @@ def _is_adrift(loss: Loss, output: Tensor, targets: Tensor) -> bool:
     """
     if output.ndim != 2:
         return False
-    drawn = torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
-    starts = [output.detach(), drawn]
-    slopes = [_slope_of(loss, start, targets) for start in starts]
-    count, width = output.shape
-    for parts in (p for p in PARTS if width % p == 0):
+    start, (count, width) = output.detach(), output.shape
+    slope, here = _slope_of(loss, start, targets), _loss_of(loss, start, targets)
+    for parts in (p for p in PARTS if slope is not None and width % p == 0):
         for way in torch.eye(parts).repeat_interleave(width // parts, 1).to(output):
-            for start, slope in zip(starts, slopes, strict=True):
-                each = torch.zeros(count) if slope is None else slope @ way
-                fall = -float(each.mean())
-                if not fall > 0 or float((each + fall).abs().max()) > ALMOST * fall:
-                    break
-                here = _loss_of(loss, start, targets)
-                left = [_loss_of(loss, start + far * way, targets) for far in ADDED]
-                lost = [here - v - far * fall * count for v, far in zip(left, ADDED, strict=True)]
-                if not all(abs(x) <= ALMOST * abs(far) * fall * count
-                           for x, far in zip(lost, ADDED, strict=True)):  # fmt: skip
-                    break
-            else:
+            each = slope @ way
+            fall = -float(each.mean())
+            if not fall > 0 or float((each + fall).abs().max()) > ALMOST * fall:
+                continue
+            lost = ((far, here - _loss_of(loss, start + far * way, targets)) for far in ADDED)
+            due = fall * count  # what comes off for one
+            if all(abs(fallen - far * due) <= ALMOST * abs(far * due) for far, fallen in lost):
                 return True
     return False
 
@@ -495,7 +488,7 @@ def reversed_loss(
         spread = right.std() if right.numel() > 1 else right.abs().mean()
         noise = torch.randn(right.shape, generator=torch.Generator().manual_seed(0)).to(right)
         # either way: a loss that is linear in the output falls along one of them
-        sizes = (0.3, 1.0) if targets.shape == base.shape else (0.3, 1.0, 10.0, 100.0)
+        sizes = (0.3, 1.0, 10.0, 100.0)  # where near ones are to differ, far ones are to be near
         pairs = [(right, right + size * spread * noise) for s in sizes for size in (s, -s)]
     return _told(loss, targets, pairs)
 

@@ -67,6 +67,27 @@ def test_a_loop_without_one_is_left_in_peace(name):
 
 
 @pytest.mark.parametrize(
+    ("given", "order"),
+    [("x.reshape(8, 16)", "1, 0"), ("x.view(4, 4, 8).view(4, 8, 4)", "0, 2, 1"),
+     ("x.view(2, 8, 8).view(8, 2, 8)", "1, 0, 2"), ("x[None].reshape(16, 8, 1)", "")],
+)  # fmt: skip
+def test_how_dimensions_would_be_exchanged_is_told(given, order):
+    """Of equal lengths the first stays first, and a length of one may stand anywhere."""
+    found = found_in(run(code((LOSS, LOSS.replace("model(x)", f"model({given}.reshape(16, 8))")))))
+    told = [f.remedies for f in found if f.name == "exchanged-dimensions"]
+    again = order == "1, 0"  # laid out as before by the next one
+    assert len(told) == (bool(order) + again)
+    assert not order or f"permute({order})" in told[0][0]
+
+
+def test_a_few_numbers_in_another_shape_are_no_samples():
+    few = "nn.functional.cross_entropy(model(x) + 0 * x[:6].reshape(8, 6).sum(), y)"
+    many = few.replace("[:6].reshape(8, 6)", ".reshape(8, 16)")
+    told = [[f.name for f in found_in(run(code((LOSS, text))))] for text in (few, many)]
+    assert told == [[], ["exchanged-dimensions"]]
+
+
+@pytest.mark.parametrize(
     ("changes", "told"),
     [((), ["maximised-loss"]), *((FAULTY[n], []) for n in ("maximised-loss", "reversed-policy"))],
 )

@@ -203,6 +203,12 @@ def test_columns_that_all_stand_for_one_target_are_reversed_with_the_sign(power,
     assert (found.reversed is None) is (sign == 1)
 
 
+@pytest.mark.parametrize("width", [1, 2])
+def test_what_is_to_be_near_a_target_and_not_at_it_is_not_reversed(width):
+    apart = lambda o, y: (0.1 * (o - y).square() - (o - y).square().tanh()).mean()
+    assert fit([], apart, ONE, width).reversed is None
+
+
 def mixture(o, y, kind=torch.distributions.Normal, shares=lambda scores: scores):
     scores, mean, spread = o.chunk(3, -1)
     density = kind(mean, 0.1 + spread.exp()).log_prob(y)
@@ -213,12 +219,25 @@ def shared(o, y):
     return mixture(o, y, shares=lambda scores: scores.log_softmax(-1))
 
 
+def students(o, y):
+    scores, mean, spread, tails = o.chunk(4, -1)
+    density = torch.distributions.StudentT(1 + tails.exp(), mean, 0.1 + spread.exp())
+    return -torch.logsumexp(scores + density.log_prob(y), -1).mean()
+
+
 ADRIFT = {
+    "of one spread": (
+        lambda o, y: -(o[:, :3] - (o[:, 3:] - y).square()).logsumexp(1).mean(), ONE, 6,
+    ),
+    "of Student's t": (students, ONE, 8),
     "scores of a mixture": (lambda o, y: mixture(o, y), ONE, 6),
     "of one part": (lambda o, y: mixture(o, y), ONE, 3),
     "of Laplace": (lambda o, y: mixture(o, y, torch.distributions.Laplace), ONE, 12),
 }  # fmt: skip
 MOORED = {
+    "a column that is not read": (lambda o, y: (o[:, :1] - y).square().mean(), ONE, 2),
+    "logarithms of shares": (F.nll_loss, CLASSES, 4),  # of which another rule speaks
+    "values far below": (lambda o, y: (o - y - 90).abs().mean(), ONE, 1),
     "shares of a mixture": (shared, ONE, 6),
     "cross-entropy": (F.cross_entropy, CLASSES, 4),
     "a critic": (lambda o, y: (o * y).mean(), ONE.sign(), 1),
