@@ -56,10 +56,12 @@ def rank(
 
     require_targets(json=json, plot=plot, inputs=source.files)
     allowed = budget_of(budget)
-    if len(models) < 2 or len({*models}) < len(models):
+    names, designs = len(models), len({*models})
+    if names < 2 or designs < names:
+        got = "one alone" if names == 1 else f"{names} names of {designs} designs"
         raise guard.Refusal(
-            f"`rank` compares two or more designs, each named once, got {len(models)} names of "
-            f"{len({*models})} designs. Name them one after the other."
+            f"`rank` compares two or more designs, each named once, got {got}. Name them one after "
+            "the other."
         )
     entries = []
     for name in models:

@@ -23,7 +23,7 @@ def test_it_answers_and_writes_the_same(sigmascope):
     ("words", "says"),
     [
         ((), "got 0 names"),
-        (("mine.py:build",), "two or more designs, each named once, got 1 names"),
+        (("mine.py:build",), "two or more designs, each named once, got one alone"),
         (("mlp", "mlp"), "got 2 names of 1 designs"),
         (("mine.py:build", "mine.py:segment", "--data", "gaussian?shape=6"), "has no targets"),
         (("mlp", "mlp?depth=2", "--passes", "9"), "at least 54 passes"),
