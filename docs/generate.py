@@ -204,7 +204,7 @@ def commands() -> str:
         parts.append("\n".join(rows) + "\n" if len(rows) > 2 else "")
     parts.append(COMPLETION)
     parts.append(
-        "## Exit codes\n\n0: done. 1: `--strict`, and an error was found. 2: the command could "
+        "## Exit codes\n\n0: done. 1: `--strict`, and an error was found (of `scan` also: nothing was measured). 2: the command could "
         "not be carried out; standard error says why. 130: interrupted. `--debug` shows the "
         "traceback.\n"
     )

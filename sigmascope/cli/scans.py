@@ -116,7 +116,7 @@ def scan(
         lines: Write a line of JSON here for each matrix as it is done; `-` for standard output, in
             place of the text.
         whole: List every matrix.
-        strict: End with exit code 1 if there is an error or a warning.
+        strict: End with exit code 1 if there is an error or a warning, or nothing was measured.
     """
     files = {"html": html, "json": json, "plot": plot, "lines": lines, "run": run}
     if not checkpoints:
@@ -173,7 +173,8 @@ def scan(
             from sigmascope import diagnosis, report  # not before: a worker of one is this process
 
             findings = diagnosis.checkpoints.scan_findings(found)
-            failed = strict and any(f.severity != "note" for f in findings)
+            grave = any(f.severity != "note" for f in findings)
+            failed = strict and (grave or not found.readings)  # what nobody saw may be anything
             if html is not None:
                 from sigmascope.scanning.page import scan_page
 

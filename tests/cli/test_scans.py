@@ -72,6 +72,11 @@ def test_findings_end_with_one_only_where_it_is_asked_for(scanned):
     assert scanned("nan.safetensors", "a.safetensors", "--strict")[0] == 1
 
 
+def test_a_scan_that_saw_no_matrix_is_not_fine_where_strictness_is_asked_for(scanned):
+    save_file({"a.bias": torch.ones(9)}, "vector.safetensors")
+    assert [scanned("vector.safetensors", *more)[0] for more in ((), ("--strict",))] == [0, 1]
+
+
 def test_two_versions(scanned):
     code, out, _ = scanned("a.safetensors", "--against", "b.safetensors", "--json", "-")
     names = {r["quantity"] for r in json.loads(out)["readings"]}
