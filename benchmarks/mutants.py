@@ -40,7 +40,7 @@ from benchmarks._mutations import Mutant, draw
 ROOT = Path(__file__).parents[1]
 ROOMS = (
     *("core", "linalg", "models", "report", "checkpoints"),
-    *("sources", "survey", "diagnosis", "watching", "scanning", "scaling", "theory"),
+    *("sources", "survey", "diagnosis", "watching", "scanning", "theory"),
 )
 TESTED_BY = {  # their own tests where nothing is said
     "core": ("core", "report"),

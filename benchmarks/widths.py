@@ -25,7 +25,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from benchmarks._timing import environment
-from sigmascope import scaling, sources
+from sigmascope import sources
+from sigmascope.diagnosis import scaling
 
 WIDTHS, BASE = (64, 128, 256, 512), 64
 RATES = {"sgd": 0.05, "adam": 2e-3, "muon": 0.02}

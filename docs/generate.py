@@ -204,9 +204,9 @@ def commands() -> str:
         parts.append("\n".join(rows) + "\n" if len(rows) > 2 else "")
     parts.append(COMPLETION)
     parts.append(
-        "## Exit codes\n\n0: done. 1: `--strict`, and an error was found (of `scan` also: nothing was measured). 2: the command could "
-        "not be carried out; standard error says why. 130: interrupted. `--debug` shows the "
-        "traceback.\n"
+        "## Exit codes\n\n0: done. 1: `--strict`, and an error was found (of `scan` also: nothing "
+        "was measured). 2: the command could not be carried out; standard error says why. 130: "
+        "interrupted. `--debug` shows the traceback.\n"
     )
     parts.append("## Next\n\nThe same doors from Python: [reference](reference.md).\n")
     return "\n".join(parts)

@@ -41,6 +41,9 @@ from .diagnosis.ranking import (
 from .diagnosis.remedies import (
     remedy as remedy,
 )
+from .diagnosis.scaling import (
+    widths as widths,
+)
 from .diagnosis.scripts import (
     observe as observe,
 )
@@ -57,9 +60,6 @@ from .models.state import (
 from .report import (
     explain as explain,
     text as text,
-)
-from .scaling import (
-    widths as widths,
 )
 from .scanning import (
     scan as scan,

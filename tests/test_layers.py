@@ -17,7 +17,6 @@ ROOMS = {  # what each room may import besides itself
     "survey": {"core", "linalg", "models"},
     "diagnosis": {"core", "linalg", "models", "report", "survey"},
     "watching": {"core", "linalg", "models", "report", "survey"},
-    "scaling": {"core", "diagnosis", "linalg", "models", "report", "survey"},
     "scanning": {"checkpoints", "core", "linalg", "report"},
     "theory": {"core", "linalg", "models", "report", "survey", "watching"},
 }

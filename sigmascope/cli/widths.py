@@ -84,8 +84,9 @@ def widths(
     """
     from torch import nn
 
-    from sigmascope import scaling, sources
+    from sigmascope import sources
     from sigmascope.core import guard
+    from sigmascope.diagnosis import scaling
     from sigmascope.sources import callables
     from sigmascope.sources.huggingface import open_config
 

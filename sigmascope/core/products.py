@@ -48,7 +48,7 @@ PRESENTATIONS = (
     "sigmascope.watching.presentation",
     "sigmascope.diagnosis.presentation",
     "sigmascope.diagnosis.scripts.presentation",
-    "sigmascope.scaling.presentation",
+    "sigmascope.diagnosis.scaling.presentation",
     "sigmascope.theory.presentation",
 )
 SHOWS = "sigmascope.report"  # what results ask to be shown

@@ -7,10 +7,10 @@ import pytest
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Verdict
 from sigmascope.diagnosis.presentation import profile_page as profiles
+from sigmascope.diagnosis.scaling import page as widths
 from sigmascope.diagnosis.scripts import page as training_scripts
 from sigmascope.report import pages
 from sigmascope.report.pages import legible, page_text, write_page
-from sigmascope.scaling import page as widths
 from sigmascope.scanning import page as scans
 from sigmascope.theory.presentation import landscape_html as landscapes
 from sigmascope.watching import page as runs

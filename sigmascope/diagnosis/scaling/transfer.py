@@ -24,12 +24,12 @@ from sigmascope.diagnosis.programs.opened import SIZE, opened
 from sigmascope.diagnosis.programs.optimizers import Recipe, Spec, recipe_of
 from sigmascope.diagnosis.programs.outputs import joined
 from sigmascope.diagnosis.programs.program import Program, program_of
+from sigmascope.diagnosis.scaling import depth as deep, width as wide
+from sigmascope.diagnosis.scaling.measuring import read_run
+from sigmascope.diagnosis.scaling.rates import FACTORS, BestRate, best_rate
+from sigmascope.diagnosis.scaling.results import Axis, Roles, Widths
 from sigmascope.diagnosis.training.runs import TrainingSamples, started
 from sigmascope.models.state import apart, duplicate
-from sigmascope.scaling import depth as deep, width as wide
-from sigmascope.scaling.measuring import read_run
-from sigmascope.scaling.rates import FACTORS, BestRate, best_rate
-from sigmascope.scaling.results import Axis, Roles, Widths
 
 WIDTHS, DEPTHS = (64, 128, 256, 512), (4, 8, 16, 32)
 SAMPLES = 128  # at least

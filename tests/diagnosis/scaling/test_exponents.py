@@ -8,8 +8,15 @@ from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from sigmascope.core.records import Estimate
-from sigmascope.scaling import power_law
-from sigmascope.scaling.exponents import HALVES, INVERSE, ROOT, UNLIKELY, USUAL, ScalingLaw
+from sigmascope.diagnosis.scaling import power_law
+from sigmascope.diagnosis.scaling.exponents import (
+    HALVES,
+    INVERSE,
+    ROOT,
+    UNLIKELY,
+    USUAL,
+    ScalingLaw,
+)
 
 WIDTHS = (64, 128, 256, 512)
 

@@ -34,14 +34,8 @@ from torch.overrides import TorchFunctionMode
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.programs.optimizers import Recipe
-from sigmascope.diagnosis.training.runs import TrainingSamples, started
-from sigmascope.linalg.ranks import effective_rank
-from sigmascope.linalg.spectra import spectrum
-from sigmascope.models.layers import called, rounding
-from sigmascope.models.samples import Batch, as_tensor, chosen
-from sigmascope.models.state import duplicate, still
-from sigmascope.scaling.exponents import ScalingLaw, power_law
-from sigmascope.scaling.measuring import (
+from sigmascope.diagnosis.scaling.exponents import ScalingLaw, power_law
+from sigmascope.diagnosis.scaling.measuring import (
     EARLY,
     LATE,
     OUTPUT,
@@ -54,7 +48,7 @@ from sigmascope.scaling.measuring import (
     rms,
     watched,
 )
-from sigmascope.scaling.results import (
+from sigmascope.diagnosis.scaling.results import (
     BRANCHES,
     CHAIN,
     CHANGED,
@@ -67,6 +61,12 @@ from sigmascope.scaling.results import (
     WeightScaling,
     Widths,
 )
+from sigmascope.diagnosis.training.runs import TrainingSamples, started
+from sigmascope.linalg.ranks import effective_rank
+from sigmascope.linalg.spectra import spectrum
+from sigmascope.models.layers import called, rounding
+from sigmascope.models.samples import Batch, as_tensor, chosen
+from sigmascope.models.state import duplicate, still
 from sigmascope.survey.profiling import profile
 
 # what finite depth does is as usual at depth 4; of means it falls by 1/L, hardly by a root

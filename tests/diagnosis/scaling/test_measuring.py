@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope.diagnosis.programs.optimizers import recipe_of
+from sigmascope.diagnosis.scaling.measuring import read_run
 from sigmascope.diagnosis.training import TrainingSamples
-from sigmascope.scaling.measuring import read_run
 from tests.fingerprints import differences, fingerprint
 
 

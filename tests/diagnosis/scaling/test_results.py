@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.scaling import widths
-from sigmascope.scaling.depth import roles_of
-from tests.scaling.test_depth import HOW, Layer, Net, data
+from sigmascope.diagnosis.scaling import widths
+from sigmascope.diagnosis.scaling.depth import roles_of
+from tests.diagnosis.scaling.test_depth import HOW, Layer, Net, data
 
 __all__ = ["data"]  # a fixture
 

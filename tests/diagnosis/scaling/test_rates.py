@@ -5,8 +5,8 @@ import math
 import pytest
 from scipy import stats
 
-from sigmascope.scaling import moved
-from sigmascope.scaling.rates import FACTORS, best_rate
+from sigmascope.diagnosis.scaling import moved
+from sigmascope.diagnosis.scaling.rates import FACTORS, best_rate
 
 
 def among(places):

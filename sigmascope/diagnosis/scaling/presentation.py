@@ -6,12 +6,12 @@ from typing import Any
 from rich.text import Text
 
 from sigmascope.core.guard import Refusal, printable
+from sigmascope.diagnosis.scaling.exponents import ScalingLaw
+from sigmascope.diagnosis.scaling.rates import STAYS, moved
+from sigmascope.diagnosis.scaling.results import CARRIED, Obstacle, WeightScaling, Widths
 from sigmascope.report.console import Code, Part, label, shortened
 from sigmascope.report.figures import COLOURS as PALETTE, ROWS, Sheet, drawn, require_known
 from sigmascope.report.results import Screen, columns, form, grid, parts, section, shortlist, some
-from sigmascope.scaling.exponents import ScalingLaw
-from sigmascope.scaling.rates import STAYS, moved
-from sigmascope.scaling.results import CARRIED, Obstacle, WeightScaling, Widths
 
 NAME, MOST = 34, 24  # columns of a name; weights that are listed
 FAR = 3.0  # exponents that a figure shows

@@ -5,6 +5,9 @@ import os
 from pathlib import Path
 
 from sigmascope.core.guard import printable
+from sigmascope.diagnosis.scaling.exponents import ScalingLaw
+from sigmascope.diagnosis.scaling.presentation import alike, drawable, rates_in_words
+from sigmascope.diagnosis.scaling.results import WeightScaling, Widths
 from sigmascope.report.pages import (
     Html,
     Piece,
@@ -18,9 +21,6 @@ from sigmascope.report.pages import (
     tile,
     write_page,
 )
-from sigmascope.scaling.exponents import ScalingLaw
-from sigmascope.scaling.presentation import alike, drawable, rates_in_words
-from sigmascope.scaling.results import WeightScaling, Widths
 
 _SCRIPTS = ("words.js", "packed.js", "page.js", "scales.js", "marks.js", "chart.js", "widths.js")
 _TONES = {"exploding": 1, "lazy": 4, "vanishing": 3, "maximal": 2, "cannot be told": 6}

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from sigmascope import report
-from sigmascope.scaling import widths
-from sigmascope.scaling.rates import best_rate
-from tests.scaling.test_depth import Net
+from sigmascope.diagnosis.scaling import widths
+from sigmascope.diagnosis.scaling.rates import best_rate
+from tests.diagnosis.scaling.test_depth import Net
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import Refusal
-from sigmascope.scaling import depth as deep, widths
-from sigmascope.scaling.results import CHANGED
+from sigmascope.diagnosis.scaling import depth as deep, widths
+from sigmascope.diagnosis.scaling.results import CHANGED
 from tests.fingerprints import differences, fingerprint
 
 DEPTHS = (2, 4, 8, 16)

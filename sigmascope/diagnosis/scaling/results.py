@@ -12,8 +12,8 @@ from typing import Literal
 from torch import Tensor
 
 from sigmascope.core.records import ByValue, Shown
-from sigmascope.scaling.exponents import ScalingLaw
-from sigmascope.scaling.rates import BestRate
+from sigmascope.diagnosis.scaling.exponents import ScalingLaw
+from sigmascope.diagnosis.scaling.rates import BestRate
 
 Axis = Literal["width", "depth"]
 Verdict = Literal["maximal", "lazy", "exploding", "vanishing", "cannot be told"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scipy.stats import t as student
 
 from sigmascope.core.records import ByValue, Estimate
-from sigmascope.scaling.exponents import LEVEL
+from sigmascope.diagnosis.scaling.exponents import LEVEL
 
 FACTORS = tuple(2.0**k for k in range(-4, 5))  # of the rate that is given
 STEP = 0.25  # powers of two: how closely a parabola through three rates tells its lowest point

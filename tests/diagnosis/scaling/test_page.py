@@ -8,8 +8,8 @@ from html import escape
 import pytest
 
 from sigmascope.core.records import Estimate
-from sigmascope.scaling import widths_page
-from tests.scaling.test_presentation import deep, found
+from sigmascope.diagnosis.scaling import widths_page
+from tests.diagnosis.scaling.test_presentation import deep, found
 
 __all__ = ["deep", "found"]  # fixtures
 

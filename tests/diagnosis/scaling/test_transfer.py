@@ -9,9 +9,10 @@ import torch
 from torch import nn
 
 import sigmascope
-from sigmascope import Refusal, scaling
-from sigmascope.scaling import widths
-from sigmascope.scaling.transfer import family_of
+from sigmascope import Refusal
+from sigmascope.diagnosis import scaling
+from sigmascope.diagnosis.scaling import widths
+from sigmascope.diagnosis.scaling.transfer import family_of
 from tests.fingerprints import differences, fingerprint
 
 WIDTHS = (32, 64, 128, 256)

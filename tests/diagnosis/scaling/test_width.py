@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 from torch import nn
 
-from sigmascope.scaling import widths
+from sigmascope.diagnosis.scaling import widths
 
 BASE = 32
 SIZES = (32, 64, 128, 256)

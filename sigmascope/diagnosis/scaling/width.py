@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from sigmascope.core.guard import Refusal
-from sigmascope.scaling.exponents import ScalingLaw, power_law
-from sigmascope.scaling.measuring import EARLY, LATE, OUTPUT, RunReadings, WeightReadings
-from sigmascope.scaling.results import (
+from sigmascope.diagnosis.scaling.exponents import ScalingLaw, power_law
+from sigmascope.diagnosis.scaling.measuring import EARLY, LATE, OUTPUT, RunReadings, WeightReadings
+from sigmascope.diagnosis.scaling.results import (
     ATTENTION,
     CARRIED,
     CHANGED,
