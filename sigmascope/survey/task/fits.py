@@ -236,11 +236,12 @@ def _is_adrift(loss: Loss, output: Tensor, targets: Tensor) -> bool:
     up to one. Columns of a kind lie side by side. Every sample falls by the same: scores that are
     weighted, as of a critic, fall at some and rise at others.
     """
-    if output.ndim != 2:
-        return False
-    start, (count, width) = output.detach(), output.shape
+    start = output.detach()
     slope, here = _slope_of(loss, start, targets), _loss_of(loss, start, targets)
-    for parts in (p for p in PARTS if slope is not None and width % p == 0):
+    if slope is None or slope.ndim != 2:
+        return False
+    count, width = slope.shape
+    for parts in (p for p in PARTS if width % p == 0):
         for way in torch.eye(parts).repeat_interleave(width // parts, 1).to(output):
             each = slope @ way
             fall = -float(each.mean())
