@@ -377,7 +377,7 @@ def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
         output: Of the model.
         targets: Theirs.
 
-    Cost: a dozen evaluations of the loss, and one gradient.
+    Cost: a dozen evaluations of the loss, and two gradients.
     """
     output, targets = enough(loss, output, targets)
     now, slope = _loss_of(loss, output, targets), _slope_of(loss, output, targets)
@@ -388,14 +388,22 @@ def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
     base = output.detach()
     noise = torch.randn(base.shape, generator=torch.Generator().manual_seed(0)).to(base)
     ways = [-slope, noise]
+    if base.ndim > 1 and _rms(slope) > 0:
+        # samples of which the loss goes on to fall: that of others may rise as fast for them
+        pace = FAR[2] * max(1.0, _rms(base)) / _rms(slope)
+        there = _slope_of(loss, base - pace * slope, targets)
+        if there is not None:
+            fall = ((there * slope).flatten(1).sum(1) > 0).to(base)
+            some = -slope * fall.reshape(-1, *[1] * (base.ndim - 1))
+            ways += [some] if bool(fall.any()) and not bool(fall.all()) else []
     if base.ndim == 2 and base.shape[1] > 1:
         free = ((base < 0) | (base > 1)).any(0).to(base)
         ways += [way * free for way in ways if bool(free.any()) and not bool(free.all())]
     for way in ways:
-        size = float(way.double().square().mean().sqrt())
+        size = _rms(way)
         if not size > 0 or not math.isfinite(size):
             continue
-        step = way * (max(1.0, float(base.double().square().mean().sqrt())) / size)
+        step = way * (max(1.0, _rms(base)) / size)
         # so far from any outputs minus infinity is a value, and what is no number tells nothing
         reached = [_loss_of(loss, base + far * step, targets) for far in FAR]
         fallen = [now - (math.inf if math.isnan(v) else v) for v in reached]
@@ -403,6 +411,10 @@ def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
         if any(map(all, pairwise(steep))) or (any(steep) and fallen[-1] == math.inf):
             return True
     return False
+
+
+def _rms(t: Tensor) -> float:
+    return float(t.double().square().mean().sqrt())
 
 
 def is_unpaired(loss: Loss, output: Tensor, targets: Tensor) -> bool:
@@ -427,7 +439,7 @@ def is_unpaired(loss: Loss, output: Tensor, targets: Tensor) -> bool:
     drawn = torch.randn(output.shape, generator=torch.Generator().manual_seed(0)).to(output)
     sizes = [*DRAWS]
     if targets.is_floating_point():
-        sizes.append(3.0 * float(targets.detach().double().square().mean().sqrt()))
+        sizes.append(3.0 * _rms(targets.detach()))
     sloped = 0
     for size in sizes:
         slope = _slope_of(loss, size * drawn, targets)

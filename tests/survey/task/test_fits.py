@@ -381,6 +381,20 @@ HELD = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("margin", [None, 1.0])
+def test_distances_that_are_to_grow_without_a_margin_are_endless_whatever_the_draw(seed, margin):
+    """Of some samples the loss falls as fast as it rises for others along its gradient."""
+    g = torch.Generator().manual_seed(seed)
+    out, targets = torch.randn(N, 6, generator=g), torch.rand(N, 6, generator=g)
+
+    def loss(o, y):
+        near, far = ((o - y).square().sum(1)[k::2] for k in (0, 1))
+        return near.mean() - (far if margin is None else far.clamp(max=margin)).mean()
+
+    assert is_endless(loss, out, targets) is (margin is None)
+
+
 @pytest.mark.parametrize("name", [*ENDLESS, *HELD])
 def test_a_loss_is_endless_that_falls_faster_than_outputs_grow(name):
     output, targets, loss = (ENDLESS | HELD)[name]
