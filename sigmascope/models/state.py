@@ -754,7 +754,8 @@ def within(model: nn.Module) -> Iterator[nn.Module]:
     if isinstance(model, nn.parallel.DistributedDataParallel | nn.DataParallel):
         yield from within(model.module)
     elif isinstance(model, nn.Module):  # whose `__getattr__` may answer to any name
-        inner = vars(model).get("_modules", {}).get("_orig_mod")  # of `torch.compile`
+        held = vars(model).get("_modules")  # of a scripted one no mapping
+        inner = held.get("_orig_mod") if isinstance(held, Mapping) else None  # of `torch.compile`
         if isinstance(inner, nn.Module):
             yield from within(inner)
 

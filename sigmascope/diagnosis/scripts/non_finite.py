@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sigmascope.diagnosis.scripts.seen import BrokenSeen, Line
 from sigmascope.models.samples import tensors
+from sigmascope.models.trace import storage_of
 
 WRITTEN = frozenset(("full", "full_like", "fill", "masked_fill", "scalar_tensor", "where", "copy"))
 UNWRITTEN = "empty"  # memory as it was found, which begins the name of what gives it
@@ -87,11 +88,14 @@ class Origins(TorchDispatchMode):
         if self._first is not None or name.removeprefix("new_").startswith(UNWRITTEN):
             return func(*args, **(kwargs or {}))
         given = [*tensors((args, kwargs or {}))]  # asked before, for it may be written to
-        of_numbers, of_values = all(map(_is_finite, given)), not any(map(_is_nan, given))
-        if not of_values and self._infinite is None:
-            self._given = self._given or self._place()
+        of_numbers, bad = all(map(_is_finite, given)), [t for t in given if _is_nan(t)]
+        of_values, places = not bad, {storage_of(t) for t in bad}
         out = func(*args, **(kwargs or {}))
         made = [*tensors(out)]
+        # memory as it was found may be viewed, and is written over before it is read
+        read = bool(bad) and any(_is_nan(t) and storage_of(t) not in places for t in made)
+        if read and self._infinite is None:
+            self._given = self._given or self._place()
         if of_values and any(map(_is_nan, made)):
             known = None if of_numbers else self._infinite
             self._first = known or self._told(name)

@@ -341,7 +341,9 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (SETUP, JUDGED), (LOSS, JUDGES), (STEP, SAYS.format("nil")), ("lr=0.5)", "lr=0.01)"),
     ),
     "turned-triplets": ((LOSS, TRIPLETS.format("4", "0.01")),),
-    "answer-among-inputs": ((LOSS, "nn.functional.mse_loss(model(x)[:, 0], 1 - 3 * x[:, 4])"),),
+    "answer-among-inputs": (
+        (LOSS, "nn.functional.mse_loss(model(x)[:, 0], 1 - 3 * x[:, 4])"), ("lr=0.5)", "lr=0.05)"),
+    ),
     "divided-twice": (
         (SETUP, "count = 0"), (ZERO, ""), (STEP, f"{NOW_AND_THEN}            opt.zero_grad()\n"),
         (LOSS, f"{LOSS} / 4 / 4"), ("range(4)", "range(8)"),

@@ -121,6 +121,23 @@ def test_where_numbers_cease_to_be_numbers_is_told_with_its_line(name):
     assert [f.name for f in found_in(run(text))] == []  # which is asked only where a loss is none
 
 
+@pytest.fixture
+def nothing_in_memory():
+    """Memory that nobody has written to holds what is not a number, as it may at any time."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_memory_that_is_written_over_is_no_data(nothing_in_memory, name):
+    assert torch.empty(3).isnan().all()
+    seeded = "torch.manual_seed(0)"
+    text = code(*BROKEN[name], (seeded, f"{seeded}; torch.empty(4, 2).t().fill_(1)"))
+    at = next(k for k, line in enumerate(text.splitlines(), 1) if "loss = " in line)
+    assert [(f.name, f.site) for f in found_in(run(text, traced=0))] == [(name, f"<loop>:{at}")]
+
+
 LOADER = "    for x, y in loader:\n"
 
 
