@@ -129,6 +129,8 @@ def test_less_memory_than_libraries_need_to_load_is_refused_before_they_hang():
     said = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
     assert said.returncode == 2
     assert "ulimit -v unlimited" in said.stderr
+    assert "allows 0.67 GB" in said.stderr
+    assert "take 1 GB" in said.stderr
 
 
 @pytest.mark.parametrize(

@@ -367,8 +367,9 @@ def _slope_of(loss: Loss, output: Tensor, targets: Any) -> Tensor | None:
 def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
     """Whether a loss falls without end, and faster than outputs grow.
 
-    Outputs are moved ever farther, along the gradient and at random; all columns, and those alone
-    that are no probabilities, which a loss may take nothing else for. That of what is maximised,
+    Outputs are moved ever farther, along the gradient and at random; all samples, and those alone
+    of which the loss goes on to fall; all columns, and those alone that are no probabilities, which
+    a loss may take nothing else for. That of what is maximised,
     as a squared error with the wrong sign, falls with the square of how far they went; one of
     scores that are weighted, as a policy's or a critic's, no faster than they go.
 
@@ -386,12 +387,12 @@ def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
     if not dense.is_finite(output) or not dense.is_finite(slope):
         return False
     base = output.detach()
+    unit = max(1.0, _rms(base))
     noise = torch.randn(base.shape, generator=torch.Generator().manual_seed(0)).to(base)
     ways = [-slope, noise]
-    if base.ndim > 1 and _rms(slope) > 0:
+    if base.ndim > 1 and (steepness := _rms(slope)) > 0:
         # samples of which the loss goes on to fall: that of others may rise as fast for them
-        pace = FAR[2] * max(1.0, _rms(base)) / _rms(slope)
-        there = _slope_of(loss, base - pace * slope, targets)
+        there = _slope_of(loss, base - FAR[2] * unit / steepness * slope, targets)
         if there is not None:
             fall = ((there * slope).flatten(1).sum(1) > 0).to(base)
             some = -slope * fall.reshape(-1, *[1] * (base.ndim - 1))
@@ -403,7 +404,7 @@ def is_endless(loss: Loss, output: Tensor, targets: Any) -> bool:
         size = _rms(way)
         if not size > 0 or not math.isfinite(size):
             continue
-        step = way * (max(1.0, _rms(base)) / size)
+        step = way * (unit / size)
         # so far from any outputs minus infinity is a value, and what is no number tells nothing
         reached = [_loss_of(loss, base + far * step, targets) for far in FAR]
         fallen = [now - (math.inf if math.isnan(v) else v) for v in reached]

@@ -383,13 +383,22 @@ HELD = {
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("margin", [None, 1.0])
-def test_distances_that_are_to_grow_without_a_margin_are_endless_whatever_the_draw(seed, margin):
-    """Of some samples the loss falls as fast as it rises for others along its gradient."""
+@pytest.mark.parametrize("least", [-math.inf, 0.0])
+def test_distances_that_are_to_grow_without_a_margin_are_endless_whatever_the_draw(
+    seed, margin, least
+):
+    """Of some samples the loss falls as fast as it rises for others along its gradient.
+
+    Distances above alone grow along it and not against it.
+    """
     g = torch.Generator().manual_seed(seed)
-    out, targets = torch.randn(N, 6, generator=g), torch.rand(N, 6, generator=g)
+    shape = (N, 6) if seed % 2 else (N, 2, 3)
+    out, targets = torch.randn(shape, generator=g), torch.rand(shape, generator=g)
 
     def loss(o, y):
-        near, far = ((o - y).square().sum(1)[k::2] for k in (0, 1))
+        assert o.shape == y.shape
+        apart = (o - y).flatten(1)
+        near, far = apart[::2].square().sum(1), apart[1::2].clamp(min=least).square().sum(1)
         return near.mean() - (far if margin is None else far.clamp(max=margin)).mean()
 
     assert is_endless(loss, out, targets) is (margin is None)
