@@ -539,7 +539,7 @@ def compact(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def memory_of(t: Tensor) -> int:
-    """A number for the memory that a tensor lies in, the same for all views of it."""
+    """The address of the memory that a tensor lies in, the same for NumPy's views of it, too."""
     if t.layout != torch.strided:  # a sparse one lies in several, and nothing is a view of it
         return -id(t)
     return t.untyped_storage().data_ptr()
