@@ -568,3 +568,18 @@ def test_a_loss_with_numbers_of_its_own_takes_outputs_in_double():
         torch.testing.assert_close(found, exact)
     with pytest.raises(ZeroDivisionError):
         in_double(lambda o, t: 1 / 0)(out, y)
+
+
+def test_what_a_loss_adds_up_in_single_precision_is_written_where_it_lies():
+    weight, y = torch.rand(3), torch.tensor([0, 1, 2, 0])
+    out = torch.randn(4, 3, dtype=torch.float64)
+
+    def loss(o, t):
+        total = torch.zeros(())
+        total.add_(F.cross_entropy(o, t, weight))
+        beside = torch.ones(3, dtype=torch.bfloat16) * torch.ones(3)  # with nothing in double
+        assert beside.dtype == torch.float32
+        return total
+
+    exact = F.cross_entropy(out, y, weight.double()).float()
+    torch.testing.assert_close(in_double(loss)(out, y), exact)
