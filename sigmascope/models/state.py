@@ -16,7 +16,7 @@ import weakref
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from operator import is_, setitem
@@ -183,6 +183,7 @@ EVERY = 0.125  # of the memory allowed, for such copies
 COPIES = 0.5  # of it, for those of a first run, beside which layers write 0.4 of it
 ROW = 4096  # words that a checksum adds up at once
 TOGETHER = 64  # rows of them that are added up while the cache holds them
+LONG = 2**15  # numbers from which on it is worth it to compare them by eight bytes
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LEFT_ALONE: Any = WeakIdKeyDictionary()  # tensors of big models, with the runs that left them so
 
@@ -352,6 +353,11 @@ def _equal(a: Tensor, b: Tensor) -> bool:
         if a.layout in (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc):
             return torch.equal(a.values(), b.values())
         return True
+    if a.numel() > LONG and a.is_contiguous() and b.is_contiguous() and not a.is_quantized:
+        with suppress(RuntimeError, NotImplementedError, TypeError):  # of odd lengths, subclasses
+            x, y = (t.view(-1).view(torch.int64) for t in (a, b))
+            # NumPy takes half the time of torch for it
+            return np.array_equal(x.numpy(), y.numpy()) if a.is_cpu else torch.equal(x, y)
     kind = INTEGERS.get(a.itemsize)
     if kind is None or a.is_quantized:  # complex numbers of 16 bytes; codes
         a, b = (torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in (a, b))

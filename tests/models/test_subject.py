@@ -240,6 +240,16 @@ def test_a_profile_runs_the_model_as_often_as_its_questions_need(name):
     assert runs.count(True) == 3
 
 
+@pytest.mark.parametrize("name", ["relu-mlp", "small-resnet"])
+def test_a_first_look_derives_by_weights_once(name):
+    subject, passed = task(name), []
+    for p in subject.model.parameters():
+        p.register_hook(lambda _: passed.append(1))
+    task_of_it = {"targets": subject.targets, "loss": F.mse_loss}
+    survey.profile(subject.model, subject.batch, **task_of_it, views=("setup",))
+    assert len(passed) == len([*subject.model.parameters()])
+
+
 @pytest.mark.parametrize("written", [True, False])
 def test_attentions_are_found_where_a_softmax_is_written_out(written):
     weigh = lambda scores: scores.softmax(-1) if written else scores

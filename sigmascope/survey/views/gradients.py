@@ -148,7 +148,8 @@ def alike(subject: Subject) -> Iterator[tuple[str, int]]:
         rows = plain(p).flatten(1) if p.ndim > 1 and p.requires_grad else None
         if rows is None or min(rows.shape) < 2:
             continue
-        if bool(rows[0].any()) and bool((rows == rows[0]).all()):
+        # of the first two alone, to begin with: weights are large, and seldom alike
+        if bool(rows[0].any()) and all(bool((r == rows[0]).all()) for r in (rows[1], rows)):
             yield name, len(rows)
 
 

@@ -207,11 +207,12 @@ def _unused(subject: Subject) -> Iterator[Item]:
     """Layers to be trained that the model neither calls nor applies in another way."""
     called = {module_name(c.site) for c in subject.calls}
     shared = {id(p) for name in called for p in subject.modules[name].parameters()}
-    outside = set(subject.uses_outside) | differentiated(subject)
     for name, module in subject.modules.items():
         own = {f"{name}.{key}": p for key, p in module.named_parameters() if p.requires_grad}
-        elsewhere = outside & own.keys() or any(id(p) in shared for p in own.values())
-        if own and name not in called and not elsewhere:
+        if not own or name in called or any(id(p) in shared for p in own.values()):
+            continue
+        # whether outputs depend on them costs a run, which most models can do without
+        if not own.keys() & subject.uses_outside and not own.keys() & differentiated(subject):
             yield Reading(name, q.TIMES_CALLED, Estimate.exactly(0.0), NAME)
 
 
@@ -362,9 +363,11 @@ def _sizes(subject: Subject) -> Iterator[Item]:
             if apart > ROUNDING * _size(a):
                 gain = Estimate.rounded(spread / apart, ulps=2 * dense.additions(b))
                 yield Reading(site, q.GAIN, gain, NAME)
-        small = int(((b != 0) & (b.abs() < torch.finfo(b.dtype).tiny)).sum())
-        if small:
-            yield Reading(site, q.DENORMAL_ENTRIES, Estimate.exactly(small), NAME)
+        sizes, tiny = b.abs(), torch.finfo(b.dtype).tiny
+        if sizes.amin() < tiny:
+            small = int((sizes < tiny).count_nonzero()) - int((b == 0).count_nonzero())
+            if small:
+                yield Reading(site, q.DENORMAL_ENTRIES, Estimate.exactly(small), NAME)
         if rows is not None and (size := _size(rows)) > 0:
             ulps = 2 * dense.additions(rows)
             spread = spread if rows is b else _size(_centred(rows))
@@ -407,12 +410,12 @@ def _linear(subject: Subject) -> Iterator[Item]:
 def _distinct(units: Tensor) -> float | None:
     """Share of the units that vary which are no copies of others."""
     wide = units.double()
-    varies = wide.std(0) > 0
+    varies = wide.amax(0) > wide.amin(0)
     if int(varies.sum()) < 2:
         return None
     generator = torch.Generator().manual_seed(0)
     mixed = torch.randn(len(wide), 2, generator=generator, dtype=torch.float64)
-    marks = (wide.mT @ mixed.to(wide.device))[varies] / wide.norm(dim=0)[varies].amax()
+    marks = (wide.mT @ mixed.to(wide.device))[varies] / wide.square().sum(0)[varies].amax().sqrt()
     marks = marks[marks[:, 0].argsort()]
     step = (marks[1:] - marks[:-1]).norm(dim=1)
     return (1 + int((step > ALIKE).sum())) / len(marks)

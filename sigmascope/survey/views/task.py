@@ -248,18 +248,22 @@ def target_alignment(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> float | No
     """
     X = rows.detach().double().cpu()
     X = X - X.mean(0)
-    largest = X.abs().amax().item()
+    largest = max(-X.amin().item(), X.amax().item())
     if not largest > 0:
         return None
-    X = X / largest
-    wide = X.shape[1] > len(X)
-    own = (X @ X.mT if wide else X.mT @ X).norm().item()
-    theirs = (wanted.mT @ wanted).norm().item()
-    chance = (X.square().sum() * wanted.square().sum()).item() / (len(X) - 1)
+    X /= largest
+    if X.shape[1] > len(X):
+        gram = X @ X.mT
+        size, met = gram.trace(), (wanted * (gram @ wanted)).sum()
+    else:
+        gram = X.mT @ X
+        size, met = gram.trace(), (X.mT @ wanted).square().sum()
+    own, theirs = gram.norm().item(), (wanted.mT @ wanted).norm().item()
+    chance = (size * wanted.square().sum()).item() / (len(X) - 1)
     room = own * theirs - chance
     if not room > 1e-9 * own * theirs:
         return None
-    return min(1.0, ((X.mT @ wanted).square().sum().item() - chance) / room)
+    return min(1.0, (met.item() - chance) / room)
 
 
 def target_signal(inputs: ComparedInput, wanted: Float64[Tensor, "n k"]) -> float | None:
