@@ -338,8 +338,8 @@ class LossListener:
             self.apart = 1
         return hints
 
-    def rest(self, buckets: Buckets) -> Column | None:
-        """Let the alarms hear what was noted last; the last loss, where no look has read it."""
+    def rest(self, buckets: Buckets) -> list[Column]:
+        """Let the alarms hear what was noted last; the last losses, where no look has read them."""
         self.hear(buckets)
         self._look_for_steps(0, over=True)
         return self._into.rest()
@@ -640,7 +640,7 @@ class SharedLossListener(LossListener):
             self._wanted = min(max(wanted, NEAREST), FARTHEST)
         return hints
 
-    def rest(self, buckets: Buckets) -> Column | None:
+    def rest(self, buckets: Buckets) -> list[Column]:
         """The last loss that all know of, where no look has read it; nobody is waited for."""
         if self._exchange.over:
             self._take()

@@ -185,6 +185,13 @@ class Watch(Closing):
         spent = self._scheduler.buckets.spent + self._filing.spent
         return spent / trained if trained else 0.0
 
+    def __repr__(self) -> str:
+        """How far it is, what it took, and what is in force."""
+        of = f"{self.steps:,} steps, {self.share:.1%} of the training time taken"
+        state = "over" if self._over else "under way"
+        in_force = [str(alarm) for alarm in self._in_force] or ["no alarm is in force"]
+        return "\n".join((f"Watch, {state}: {of}", *in_force))
+
     @on_cpu()
     def drifts(self) -> tuple[Any, ...]:
         """With the view `"balances"`, each balance with its drift and a verdict; else none.
@@ -230,15 +237,20 @@ class Watch(Closing):
         # where the run file ends, a run that goes on in it begins
         share = Column(q.WATCHED_SHARE, [OWN], [min(self.share, 1.0)])
         columns = [share] if self._scheduler.buckets.trained else []
+        begun: list[Finding] = []
         try:
-            last = None if self._processes.rank else self._listener.rest(self._scheduler.buckets)
-            columns += [last] if last else []
+            if not self._processes.rank and (last := self._listener.rest(self._scheduler.buckets)):
+                columns += last
+                # loops end where a loss is no number, and no step follows that could be looked at
+                begun = self._alarms.look(self.steps, last)
+                if begun and not self._joint:  # whose processes do not meet any more
+                    self._told, self._in_force = (*self._told, *begun), self._alarms.in_force
         except Exception as error:  # noqa: BLE001 (nothing that is watched may stop training)
             LOG.warning("sigmascope leaves out the last losses: %s", one_line(error))
         if self._joint:
             self._joint.stop()
         skipped = [*self._scheduler.dropped, *self._listener.left_out()]
-        self._filing.keep(self.steps, columns, [], [], skipped)
+        self._filing.keep(self.steps, columns, [], begun, skipped)
         self._filing.close(self.steps)
 
     @unbroken

@@ -125,6 +125,34 @@ def test_an_alarm_is_told_once_filed_and_ended(caplog):
     )
 
 
+def test_a_watch_shows_how_far_it_is_and_what_is_in_force():
+    model, optimizer = made()
+    with watch(model, optimizer) as watching:
+        trained(model, *task(), optimizer, 20, watching)
+        assert "under way" in repr(watching)
+        assert "20 steps" in repr(watching)
+        assert "no alarm" in repr(watching)
+        trained(model, *task(), optimizer, 1)
+        watching.step(math.nan)
+    assert "over" in repr(watching)
+    (alarm,) = watching.alarms
+    assert alarm.name in repr(watching)
+    assert "no alarm" not in repr(watching)
+
+
+@pytest.mark.parametrize("calm", [0, 1, 5])
+def test_a_loss_that_is_no_number_is_told_though_no_step_follows(calm, tmp_path):
+    model, optimizer = made()
+    with watch(model, optimizer, run=tmp_path / "a.run") as watching:
+        trained(model, *task(), optimizer, 20, watching)
+        watching.step(math.nan)
+        for _ in range(calm):  # steps that are left out, say
+            watching.step(0.5)
+    assert [(a.name, a.site) for a in watching.alarms] == [("non-finite", "(loss)")]
+    with Run(tmp_path / "a.run", write=False) as run:
+        assert [row.name for row in run.findings()] == ["non-finite"]
+
+
 def test_a_run_goes_on_after_a_restart(tmp_path):
     file = tmp_path / "a.run"
     for start in (None, 15, None):

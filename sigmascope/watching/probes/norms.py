@@ -333,10 +333,6 @@ class Losses(Probe):
             yield Column(q.LOSS, [LOSS], [last], step=step)
             yield Column(q.LOSS, [LOSS], [largest], form="largest", step=step)
 
-    def rest(self) -> Column | None:
-        """The last loss of this process that no look has read, for when none follows."""
-        if not self._given:
-            return None
-        step, loss = self._given[-1]
-        self._given.clear()
-        return Column(q.LOSS, [LOSS], [float(loss)], step=step)
+    def rest(self) -> list[Column]:
+        """Those of this process that no look has read, for when none follows."""
+        return [c for c in self.read(self.local()) if isinstance(c, Column)]
