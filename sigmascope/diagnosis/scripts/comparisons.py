@@ -66,7 +66,7 @@ class Comparisons:
         # what modules were called with since the last backward pass: ids; numbers, one row a
         # sample; and those that a copy of what trains was asked of
         self._ids, self._inputs, self._ahead = (deque[Tensor](maxlen=CALLS) for _ in range(3))
-        self._table: Tensor | None = None  # of them, the last that has one row a sample
+        self._table: Tensor | None = None  # the last of them, where it is a table or sequences
         # numbers that modules gave; what was made of it since the last backward pass, by which, of
         # what; and what a judge was told to say of what another one gave
         self._given = deque[Any](maxlen=CALLS)
@@ -84,7 +84,7 @@ class Comparisons:
                 self._ids.append(t.detach())
             elif (rows := _rows(t)) is not None:
                 self._inputs.append(rows)
-                self._table = rows if t.ndim == 2 else None
+                self._table = t.detach() if t.ndim in (2, 3) else None
 
     def asked(self, args: Any) -> None:
         """A copy of what trains is called without gradients."""
@@ -291,18 +291,26 @@ class Comparisons:
             found.register_hook(moved)
 
     def _answered(self, where: Line | None, targets: Tensor) -> None:
-        """Whether a column of what goes in is what is to come out, shifted and scaled."""
+        """Whether a column of what goes in is what is to come out, shifted and scaled.
+
+        Of sequences the last step alone is asked, and whether it is that as it is: to tell an
+        earlier one is a task of memory, and what goes straight on tells all that follows.
+        """
         x, y = self._table, targets.flatten()
         if self.run.answers.get(where, (0, 0))[0] < 0:  # once not, and so never in every batch
             return
-        if x is None or len(x) != len(y) or len(x) < 2 * LEAST or x.shape[1] < 2:
+        if x is None or len(x) != len(y) or len(x) < 2 * LEAST or x[0].numel() < 2:
             return
+        many = x.shape[1] if x.ndim == 2 else 0
+        if not many:
+            x = x[:, -1] if x.shape[1] >= x.shape[2] else x[:, :, -1]  # time is the longer side
+            x = x * (x == y[:, None]).all(0)
         x, y = (t.double() - t.double().mean(0) for t in (x, y))
         size = x.norm(dim=0) * y.norm()
         tells = ((x.T @ y).abs() / size.clamp_min(1e-300)) > 1 - EXACT
         best = int(tells.nonzero()[0]) if bool(tells.any()) and len(y.unique()) > 1 else -1
         before, _ = self.run.answers.get(where, (best, 0))
-        self.run.answers[where] = best if best == before else -1, x.shape[1]
+        self.run.answers[where] = best if best == before else -1, many
 
     def _copied(self, where: Line | None, out: Tensor, targets: Tensor) -> None:
         """Whether a decoder that is called place by place is given there what it is to put out."""

@@ -894,7 +894,7 @@ class Observer(Closing):
     def _probable(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
         found = own(*args, **named)
         if isinstance(found, Tensor) and not is_functorch_wrapped_tensor(found):
-            self._recorder.score(found)
+            self._recorder.score(found, args[1] if len(args) > 1 else named.get("value"))
         return found
 
     def _entropy(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
@@ -922,7 +922,9 @@ class Observer(Closing):
         if not getattr(spread, "has_rsample", False):
             self.run.acts = True
         if not getattr(spread, "has_rsample", False) or not torch.is_grad_enabled():
-            return own(*args, **named)
+            found = own(*args, **named)
+            self._recorder.acted(found)
+            return found
         if self.intervention.keeps_graph():
             return spread.rsample(*args[1:], **named)
         looking, self._recorder.looking = self._recorder.looking, False
@@ -930,6 +932,7 @@ class Observer(Closing):
         self._recorder.looking = looking
         with suppress(Exception):  # nothing that is watched may stop training
             self._recorder.sampled(spread, found)
+        self._recorder.acted(found)
         return found
 
     def _normal(self, own: Callable[..., Any], args: Any, named: Any) -> Any:

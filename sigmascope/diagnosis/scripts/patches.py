@@ -482,9 +482,18 @@ def _one_shape(run: ScriptRun, _: Finding) -> Change | None:
 
 def _detached(run: ScriptRun, _: Finding) -> Change | None:
     """Targets without their gradient."""
-    place = next((place for (_, place), n in run.attached.items() if n), None)
+    name, place = next((key for key, n in run.attached.items() if n), ("", None))
 
     def change(node: ast.AST, text: Text) -> str | None:
+        if name == "log_prob":
+            if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
+                return None
+            sides = [_whole(node.left, text), _whole(node.right, text)]
+            of_draws = ["log" in side.lower() for side in sides]
+            if of_draws.count(True) != 1:
+                return None
+            sides[of_draws.index(False)] += ".detach()"
+            return " * ".join(sides)
         if isinstance(node, ast.Call) and _of_two(node):
             output, targets = node.args
             return f"{text(node.func)}({text(output)}, {_whole(targets, text)}.detach())"

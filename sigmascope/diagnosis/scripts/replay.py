@@ -378,7 +378,8 @@ class Recorder(TorchFunctionMode):
         unheard: Why the last step that was asked for could not be told.
         cuts: What is taken out of the graph, by place, while one looks for that.
         attached: Differences of an output and of a sum that is made of the same weights, which a
-            gradient goes through, by function and place; how often.
+            gradient goes through, by function and place; how often. As `log_prob` products of what
+            a network gives and of log probabilities of draws, which it goes through, too.
         turned: How often weighted log probabilities were such that the loss rises with them, by
             place; and how often there were any.
         bootstraps: Where a maximum is taken of what a model gives without gradients, by identity.
@@ -406,6 +407,8 @@ class Recorder(TorchFunctionMode):
         self._sums = set[Any]()  # nodes of the graph that add data to what a model gives
         # made of logarithms of probabilities, by identity, with these
         self._scores = dict[int, tuple[Tensor, Tensor]]()
+        self._acts = deque[weakref.ref[Tensor]](maxlen=BEFORE)  # drawn, with no way back
+        self._of_acts = set[int]()  # logarithms of their probabilities, by identity
         self.looking, self.within, self.scored = True, False, False
         self.drops = False
         self.hidden = list[tuple[Any, Tensor]]()
@@ -649,6 +652,7 @@ class Recorder(TorchFunctionMode):
         self._gave = {k: gave for k, gave in self._gave.items() if gave[0] >= late}
         self._heard, self._size, self._live = deque(maxlen=BEFORE), 0, False
         self._scores.clear()
+        self._of_acts.clear()
         self._sums.clear()
         self._whole.clear()
 
@@ -707,6 +711,11 @@ class Recorder(TorchFunctionMode):
             self._scores[id(heard.out)] = heard.out, score
             count = mine[0].numel()
             beside = [t for t in heard.given if not t.requires_grad and t.numel() == count > 1]
+            others = (t for t in heard.given if id(t) not in self._scores and t.numel() == count)
+            weighed = self.looking and name == "mul" and id(score) in self._of_acts
+            if weighed and any(p.ndim > 1 for t in others for p in _leaves(t)):  # no temperature
+                where = self._place()
+                heard.out.register_hook(lambda _: self.attached.update([("log_prob", where)]))
             if name == "mul" and beside:
                 place, weights = self._place(), beside[0].detach().flatten()
                 if score.numel() == len(weights):
@@ -735,11 +744,23 @@ class Recorder(TorchFunctionMode):
                 mine, other = (a, b) if a.requires_grad else (b, a)
                 self.spreads[name, tuple(mine.shape), tuple(other.shape), self._place()] += 1
 
-    def score(self, log_prob: Tensor) -> None:
-        """What is computed next may be made of the logarithm of a probability, as policies are."""
+    def acted(self, draw: Any) -> None:
+        """Something was drawn of a distribution, and its gradient leads nowhere."""
+        if isinstance(draw, Tensor) and not (self._ended or draw.requires_grad):
+            self._acts.append(weakref.ref(draw))
+
+    def score(self, log_prob: Tensor, of: Any) -> None:
+        """What is computed next may be made of the logarithm of a probability, as policies are.
+
+        Args:
+            log_prob: The logarithm.
+            of: What it is the probability of.
+        """
         self.scored = self.scored or log_prob.requires_grad
         if not self._ended and log_prob.requires_grad:
             self._scores[id(log_prob)] = log_prob, log_prob
+            if any(ref() is of for ref in self._acts):
+                self._of_acts.add(id(log_prob))
 
     def _turn(self, place: Any, along: Tensor) -> None:
         turned, of = self.turned.get(place, (0, 0))

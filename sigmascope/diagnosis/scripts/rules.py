@@ -1581,6 +1581,7 @@ def nothing_loaded(run: ScriptRun) -> Iterator[Finding]:
     for loaded in run.loaded:
         if not loaded.wanted:
             continue
+        again = [o for o in run.loaded if o.place == loaded.place and not o.same]  # it follows
         if not loaded.met:
             says = (
                 f"took nothing: none of {loaded.keys} names in the file is one of the "
@@ -1598,7 +1599,7 @@ def nothing_loaded(run: ScriptRun) -> Iterator[Finding]:
                 "changed nothing: what it was given are the model's own tensors, which "
                 "`state_dict` hands out and later steps have written to."
             )
-        elif loaded.same and loaded.met == loaded.wanted and not loaded.at:
+        elif loaded.same and loaded.met == loaded.wanted and not loaded.at and not again:
             says = "changed nothing: what it was given are the weights that the model had before."
         else:
             continue
@@ -1968,7 +1969,8 @@ TURNED_TRIPLETS = Kind(
 )
 ANSWER_AMONG_INPUTS = Kind(
     "answer-among-inputs",
-    "a column of the inputs is the target, shifted and scaled, in every batch",
+    "a column of the inputs is the target, shifted and scaled, in every batch; or the last step of "
+    "the sequences that go in is the target as it is",
     "Kaufman et al. 2012, Sec. 3: a feature that is not there when the target is asked for",
     even_if_it_learns=True,
 )
@@ -2000,7 +2002,16 @@ def mistaken_tasks(run: ScriptRun) -> Iterator[Finding]:
                 ("Call it with the anchor, then what belongs to it, then what does not.",),
             )
     for place, (column, of) in run.answers.items():
-        if run.steps >= FEW and column >= 0:
+        if run.steps >= FEW and column >= 0 and not of:
+            yield ANSWER_AMONG_INPUTS.finding(
+                _where(place),
+                "warning",
+                _share(1, 1),
+                f"The target of the loss at {_where(place)} is the last step of the sequence that "
+                "goes in, number by number: to copy it is all that is learned.",
+                ("To tell what comes next, take the target one step behind the window.",),
+            )
+        elif run.steps >= FEW and column >= 0:
             yield ANSWER_AMONG_INPUTS.finding(
                 _where(place),
                 "warning",
@@ -2114,7 +2125,8 @@ def spread_by_hand(run: ScriptRun) -> Iterator[Finding]:
 ATTACHED_TARGET = Kind(
     "attached-target",
     "the targets of a loss follow its gradient: they are sums with an output of the same weights, "
-    "or of another model that the same optimizer moves, and nothing else is minimised",
+    "or of another model that the same optimizer moves, and nothing else is minimised; or it goes "
+    "through what log probabilities of draws are weighted by, to what gives it",
     SOURCE,
     brings=TRAINING,
 )
@@ -2146,7 +2158,17 @@ def turned_losses(run: ScriptRun) -> Iterator[Finding]:
                 (f"Minimise `{name}` itself.",),
             )
     for (name, place), count in run.attached.items():
-        if count >= 2:
+        if count >= 2 and name == "log_prob":
+            yield ATTACHED_TARGET.finding(
+                _where(place),
+                "warning",
+                _share(count, count),
+                f"Log probabilities are weighted at {_where(place)} by what a network gives, and "
+                "gradients go through that, too: it is moved so that draws look better or worse "
+                "than they were, and not towards what they brought.",
+                ("Detach the advantage: `log_prob * advantage.detach()`.",),
+            )
+        elif count >= 2:
             yield ATTACHED_TARGET.finding(
                 _where(place),
                 "warning",

@@ -423,7 +423,8 @@ class ScriptRun:
         told_apart: By how many standard errors what is to be far from an anchor lay nearer at first
             than what is to be near, by the place of the loss.
         answers: A column of the inputs that tells all targets, and of how many, by the place of
-            the loss; -1 where there was none.
+            the loss; -1 where there was none. Of none, where it is one of the last steps of
+            sequences.
         scrambled: Shapes of scores that were laid out as rows of classes though classes are not
             their last dimension, by the place of their loss.
         reordered: How often a tensor was given a shape of the same lengths in another order, by

@@ -321,6 +321,19 @@ SAYS = f"""\
         other.step()
 """
 TRIPLETS = "nn.functional.triplet_margin_loss(model(x), model(x + {}), model(x + {}))"
+VALUED = """\
+critic = nn.Linear(8, 1)
+opt = torch.optim.SGD([*model.parameters(), *critic.parameters()], lr=0.1)
+"""
+BASELINE = (
+    POLICY
+    + """(advantage := (a == y).float() - critic(x)[:, 0]).square().mean()
+        loss = loss - (dist.log_prob({}) * advantage{}).mean()"""
+)
+WINDOWS = (
+    "cell = nn.GRU(1, 4, batch_first=True)\nopt.add_param_group({'params': cell.parameters()})"
+)
+NEXT_OF = "nn.functional.mse_loss(cell({}[..., None])[0][:, -1, 0], {})"
 FAULTY = {  # what is written otherwise, by the finding that tells it
     "turned-plateau": (
         (SETUP, PLATEAU), *LONGER,
@@ -694,6 +707,27 @@ HEALTHY = {
     ),
     "weights that are adapted and used": (("loss = " + LOSS, INNER.format(
      "loss = loss + 0.01 * sum(g.square().sum() for g in slopes)")),),
+    "an advantage that is detached": (
+        (SETUP, VALUED), ("loss = " + LOSS, BASELINE.format("a", ".detach()")),
+    ),
+    "likelihoods of data, each with a weight that learns": (
+        (SETUP, VALUED), ("loss = " + LOSS, BASELINE.format("y", ".sigmoid()")),
+    ),
+    "a policy with a temperature that learns": (
+        (SETUP, "heat = nn.Parameter(torch.ones(16)); opt.add_param_group({'params': [heat]})"),
+        ("loss = " + LOSS, POLICY + "(dist.log_prob(a) * (heat - 1)).mean()"),
+    ),
+    "the first step of a sequence, to be kept in mind": (
+        (SETUP, WINDOWS), (LOSS, NEXT_OF.format("x", "x[:, 0]")),
+    ),
+    "what comes next, in a straight line": (
+        (SETUP, WINDOWS), (LOSS, NEXT_OF.format("(x[:, :1] + torch.arange(8))", "x[:, 0] + 8")),
+        ("lr=0.5)", "lr=0.01)"),
+    ),
+    "a copy that follows, made to before the first step, too": (
+        (SETUP, "import copy; other = copy.deepcopy(model)"),
+        (LOADER, f"    other.load_state_dict(model.state_dict())\n{LOADER}"),
+    ),
     "an entropy that is to be large": (
         ("loss = " + LOSS,
          POLICY + "-(dist.log_prob(a) * (a == y)).mean() - 0.1 * dist.entropy().mean()"),

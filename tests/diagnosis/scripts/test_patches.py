@@ -23,6 +23,7 @@ from sigmascope.diagnosis.scripts.running import Job, Script, run_here
 from tests.diagnosis.scripts.loops import (
     AGAIN,
     BACK,
+    BASELINE,
     COUNTS,
     DRAWN,
     FAULTY,
@@ -33,6 +34,7 @@ from tests.diagnosis.scripts.loops import (
     SCALED,
     SETUP,
     STEP,
+    VALUED,
     ZERO,
     code,
 )
@@ -77,6 +79,7 @@ def lines_of(text, tmp_path, findings=None):
         *((name, FAULTY[name]) for name in CHANGED),
         ("nothing-loaded", ((LOADER, KEPT + LOADER),)),
         ("unshared-probabilities", ((LOSS, SHARES),)),
+        ("attached-target", ((SETUP, VALUED), ("loss = " + LOSS, BASELINE.format("a", "")))),
         ("reversed-class-weights", (RARE, (DRAWN[0], DRAWN[1].format(COUNTS.format("[Y]"))))),
     ],
 )

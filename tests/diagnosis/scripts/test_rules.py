@@ -15,6 +15,7 @@ from sigmascope.diagnosis.scripts.running import Job, Script, run_here
 from sigmascope.diagnosis.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
 from tests.diagnosis.scripts.loops import (
     BACK,
+    BASELINE,
     BROKEN,
     COUNTS,
     DECODED,
@@ -31,6 +32,7 @@ from tests.diagnosis.scripts.loops import (
     LATER,
     LOSS,
     MADE,
+    NEXT_OF,
     PARTS,
     RARE,
     READ,
@@ -39,6 +41,8 @@ from tests.diagnosis.scripts.loops import (
     SLOPE,
     STEP,
     TOWARDS,
+    VALUED,
+    WINDOWS,
     WORDS,
     ZERO,
     code,
@@ -258,6 +262,8 @@ MORE = (  # what another rule tells by the same name
         (ZERO + BACK + STEP, CROSSED.replace("step()", "step(lambda: None)")),
     ),
     ("attached-target", (SETUP, BOTH), (LOSS, "nn.functional.mse_loss(model(x), teacher(x))")),
+    ("attached-target", (SETUP, VALUED), ("loss = " + LOSS, BASELINE.format("a", ""))),
+    ("answer-among-inputs", (SETUP, WINDOWS), (LOSS, NEXT_OF.format("x", "x[:, 7]"))),
     (
         "cut-graph",
         ("loss = " + LOSS, SLOPE.format(", retain_graph=True", " + slope.square().mean()")),
