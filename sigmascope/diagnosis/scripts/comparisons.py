@@ -47,6 +47,7 @@ LEAST = 8  # rows of which pairs are told
 EXACT = 1e-6  # off a correlation of one, by rounding
 CHOSEN = ("Index", "Gather", "Take")  # operations that choose
 SAME = 0.99  # of the targets, that also went in
+PAIRS = 1 << 14  # of ids beside one another, that are counted
 
 
 class Comparisons:
@@ -76,6 +77,8 @@ class Comparisons:
         # what a module gave last, and the columns of it that are what went into the first one
         self._through: tuple[weakref.ref[Tensor], Tensor, Called] | None = None
         self._parts = dict[Any, tuple[weakref.ref[Tensor], Tensor]]()  # of larger tensors, at first
+        # ids and what follows them in time, and across the samples, by the place of their loss
+        self._beside = dict[Line | None, tuple[list[Tensor], list[Tensor]]]()
 
     def fed(self, args: Any) -> None:
         """A module is called by the script itself, and gradients go through."""
@@ -158,6 +161,7 @@ class Comparisons:
                 run.classes.append((len(targets), len(targets.unique()), out.shape[-1]))
             if run.steps < KEPT and name == "cross_entropy":
                 self._copied(where, out, targets)
+                self._runs_across(where, targets)
         run.comparisons[name, node, shapes, where] += 1
         if found.numel() == 1 and named.get("reduction") == "sum":
             run.summed[where] = out.numel()
@@ -327,14 +331,35 @@ class Comparisons:
         alike = (torch.stack(last, 1).flatten() == wanted)[counted].double().mean()
         self.run.copied[where] += bool(alike >= SAME) and len(wanted.unique()) > 2
 
+    def _runs_across(self, where: Line | None, targets: Tensor) -> None:
+        """What an id tells of the one that is to follow it, and of the one of the next sample."""
+        if not self._ids:
+            return
+        x = self._ids[-1]
+        if x.ndim != 2 or x.numel() != targets.numel() or min(x.shape) < 3:
+            return
+        t = targets.detach().reshape(x.shape)
+        shifted = [torch.equal(*ends) for ends in ((x[1:], t[:-1]), (x[:, 1:], t[:, :-1]))]
+        if shifted.count(True) != 1:
+            return
+        if shifted[1]:
+            x, t = x.mT, t.mT
+        along, across = self._beside.setdefault(where, ([], []))
+        if sum(map(len, along)) < PAIRS:
+            along.append(torch.stack([x.flatten(), t.flatten()], 1))
+            across.append(torch.stack([x[:, :-1].flatten(), x[:, 1:].flatten()], 1))
+            base = self._ids[-1].untyped_storage().data_ptr()
+            told = [shared_information(torch.cat(pairs)) for pairs in (along, across)]
+            self.run.across[where] = (*told, self._recorder.laid.get(base))
+
     def _paired(self, where: Line | None, out: Tensor, targets: Tensor) -> None:
         """Whether what is told to belong together is no nearer than what is not."""
         m = len(out)
-        square = out.shape[1] == m and m >= LEAST and m % 2 == 0
+        square = out.shape[1] == m and m >= LEAST and m % 4 == 0
         if not square or len(targets.unique()) != m or where in self.run.pairs:
             return
         at = torch.arange(m, device=targets.device)
-        if bool((targets == at).any()):  # of two sides that have nothing to do with one another
+        if bool(((targets == at) | (targets ^ 2 == at)).any()):  # of two sides apart, or of more
             return
         others = {m // 2: (at + m // 2) % m, 1: at ^ 1}
         measures = [out.detach().double()]
@@ -342,11 +367,35 @@ class Comparisons:
         x = torch.cat(same)[-m:].double() if same else out.new_zeros(0)
         if len(x) == m:
             measures.append(-torch.cdist(x, x))
+
+        def told(near: Tensor, other: Tensor) -> float:
+            # than one beside it in the same view, for all rows of a view may be shifted alike
+            return _nearer(near, other) - _nearer(near, other ^ 2)
+
         found = [
-            (*max((_nearer(near, other), k) for k, other in others.items()), _nearer(near, targets))
+            (*max((told(near, other), k) for k, other in others.items()), told(near, targets))
             for near in measures
         ]
         self.run.pairs[where] = max(found)
+
+
+def shared_information(pairs: Tensor) -> float:
+    """How much one of a pair tells of the other, beyond what as many of no pair would by chance.
+
+    Args:
+        pairs: Whole numbers, `[n, 2]`.
+
+    Returns:
+        In nats; 0 where most are pairs of the same.
+    """
+    one, other = (side.unique(return_inverse=True)[1] for side in pairs.T)
+
+    def joint(other: Tensor) -> float:  # the entropy, without what is the same for all partners
+        counts = (one * len(one) + other).unique(return_counts=True)[1].double()
+        return float((counts * counts.log()).sum()) / len(one)
+
+    same = float((pairs[:, 0] == pairs[:, 1]).double().mean())
+    return joint(other) - joint(other.roll(len(other) // 2)) if same < 0.5 else 0.0
 
 
 def _turned_triplets(anchor: Tensor, near: Tensor, far: Tensor) -> float:

@@ -194,7 +194,7 @@ class FullRate(HoldRate):
 
     def before_step(self, optimizer: Optimizer) -> None:
         for group in optimizer.param_groups:
-            group["lr"] = group.get("initial_lr", group["lr"])
+            group["lr"] = group.get("max_lr", group.get("initial_lr", group["lr"]))
 
 
 @dataclass

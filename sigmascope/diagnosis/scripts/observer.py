@@ -1336,7 +1336,8 @@ class Observer(Closing):
         of = args[0].optimizer
         each = self._optimizers.get(of) or self._optimizers.get(getattr(of, "optimizer", of))
         if each is not None:  # what it says of its plan
-            rates = getattr(args[0], "base_lrs", None)
+            rates = [g.get("max_lr") for g in of.param_groups] or [None]  # of what goes up to it
+            rates = getattr(args[0], "base_lrs", None) if rates[0] is None else rates
             each.seen.planned = float(rates[0]) if rates else None
             for shape in getattr(args[0], "lr_lambdas", ()):
                 said = getattr(shape, "keywords", {})

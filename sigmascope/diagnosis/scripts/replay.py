@@ -397,6 +397,7 @@ class Recorder(TorchFunctionMode):
             was an index alone, by the places of both.
         reordered: How often a tensor was given a shape of the same lengths in another order, by
             place and both shapes.
+        laid: Where a row of whole numbers was laid out as several, by its memory.
     """
 
     def __init__(self, place: Callable[[], Any]) -> None:
@@ -414,7 +415,7 @@ class Recorder(TorchFunctionMode):
         self.hidden = list[tuple[Any, Tensor]]()
         self.bootstraps = dict[int, Any]()
         self.ahead, self.draws = set[int](), Counter[Any]()
-        self.reordered = Counter[Any]()
+        self.reordered, self.laid = Counter[Any](), dict[int, Any]()
         self._whole: list[tuple[Any, Any, Tensor]] = []  # numbers drawn in this pass: how, where
         self.shares: Any = None
         self._quiet: tuple[int, list[weakref.ref[Tensor]]] = 0, []  # and what is made of it
@@ -469,6 +470,8 @@ class Recorder(TorchFunctionMode):
                     self.shares = self._place()
                 if name in SHAPED and args[0].shape != found.shape:
                     shapes = tuple(args[0].shape), tuple(found.shape)
+                    if [*map(len, shapes)] == [1, 2] and found.dtype == torch.long:
+                        self.laid[found.untyped_storage().data_ptr()] = self._place()
                     # of lengths of one, and of few, another order says little
                     if sorted(shapes[0]) == sorted(shapes[1]) and found.numel() >= EXCHANGED:
                         long = [[n for n in shape if n > 1] for shape in shapes]

@@ -1697,7 +1697,8 @@ def scrambled_classes(run: ScriptRun) -> Iterator[Finding]:
 EXCHANGED_DIMENSIONS = Kind(
     "exchanged-dimensions",
     "`view` or `reshape` gives a tensor a shape of the same lengths in another order: no number "
-    "moves, and what belonged to one sample or place belongs to another",
+    "moves, and what belonged to one sample or place belongs to another; or a text runs on across "
+    "the samples of a batch, and not along the steps whose next one is to be told",
     "Arithmetic: a shape alone transposes nothing",
     even_if_it_learns=True,
     brings=(*TRAINING, SCRAMBLED_CLASSES, INTERLEAVED_CHANNELS, MIXED_SAMPLES),
@@ -1707,6 +1708,17 @@ EXCHANGED_DIMENSIONS = Kind(
 @rule("script", EXCHANGED_DIMENSIONS)
 def exchanged_dimensions(run: ScriptRun) -> Iterator[Finding]:
     """`x.view(time, batch, features)` of what is `[batch, time, features]`."""
+    for place, (along, across, laid) in run.across.items():
+        if run.steps >= FEW and across > TELLS and across > FARTHER * along:
+            yield EXCHANGED_DIMENSIONS.finding(
+                _where(laid or place),
+                "warning",
+                _share(1, 1),
+                f"Ids are to tell those one step on (the loss at {_where(place)}), and tell them "
+                f"little ({max(along, 0.0):.2g} nats); each tells {across:.2g} nats of that of the "
+                "next sample at the same step: the text runs on across the batch.",
+                ("Lay it out by samples, then turn: `ids.view(batch, -1).t().contiguous()`.",),
+            )
     for (place, (before, after)), count in run.reordered.items():
         if run.steps < FEW or count < LOOKS or place is None:
             continue
@@ -1757,6 +1769,8 @@ UNRELATED_PAIRS = Kind(
 SURELY, BY_CHANCE = 8.0, 3.0  # standard errors
 LOOKS = 3  # at a call of a loss, or steps
 BALANCE = 1.5  # times the weight, or the number
+TELLS = 0.1  # nats
+FARTHER = 4.0  # times as much
 
 
 @rule("script", NARROW_SCORES, OWN_SCORE, REVERSED_CLASS_WEIGHTS, UNRELATED_PAIRS)

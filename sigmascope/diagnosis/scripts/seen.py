@@ -429,6 +429,8 @@ class ScriptRun:
             their last dimension, by the place of their loss.
         reordered: How often a tensor was given a shape of the same lengths in another order, by
             place and both shapes, in the first steps.
+        across: What an id tells of the one that is to follow it, and of that of the next sample at
+            the same step, in nats, by the place of the loss; and where they were laid out in rows.
         spreads: Operations between output and loss that spread an output over targets of another
             rank: name, both shapes, place; how often in the steps that were recorded.
         step: The one of the main optimizer, if it was recorded.
@@ -510,6 +512,7 @@ class ScriptRun:
     lost_calls: tuple[int, int] = (0, 0)
     scrambled: dict[Line | None, tuple[int, ...]] = field(default_factory=dict)
     reordered: Counter[Any] = field(default_factory=Counter)
+    across: dict[Line | None, tuple[float, float, Line | None]] = field(default_factory=dict)
     masked: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
     agreed: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
     told_apart: dict[Line | None, float] = field(default_factory=dict)

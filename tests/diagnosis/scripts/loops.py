@@ -333,6 +333,17 @@ BASELINE = (
 WINDOWS = (
     "cell = nn.GRU(1, 4, batch_first=True)\nopt.add_param_group({'params': cell.parameters()})"
 )
+UP_TO = "sched = torch.optim.lr_scheduler.OneCycleLR(opt, 0.5, total_steps=64)"
+TEXT = """
+tokens, model = nn.Embedding(5, 8), nn.Linear(8, 5)
+opt = torch.optim.SGD([*tokens.parameters(), *model.parameters()], lr=0.5)
+text = torch.randint(2, (2048,)).cumsum(0) % 5
+rows = {}
+"""
+CONTINUED = """\
+i = int(torch.randint(100, ()))
+        given, ahead = rows[i : i + 8], rows[i + 1 : i + 9]
+        loss = nn.functional.cross_entropy(model(tokens(given)).flatten(0, 1), ahead.flatten())"""
 NEXT_OF = "nn.functional.mse_loss(cell({}[..., None])[0][:, -1, 0], {})"
 FAULTY = {  # what is written otherwise, by the finding that tells it
     "turned-plateau": (
@@ -707,6 +718,22 @@ HEALTHY = {
     ),
     "weights that are adapted and used": (("loss = " + LOSS, INNER.format(
      "loss = loss + 0.01 * sum(g.square().sum() for g in slopes)")),),
+    **{
+        name: ((SETUP, TEXT.format(rows)), ("loss = " + LOSS, CONTINUED))
+        for name, rows in {
+            "a text in columns": "text.view(16, 128).t().contiguous()",
+            "samples that stand beside themselves":
+                "torch.randint(5, (128, 4)).repeat_interleave(4, 1)",
+            "windows that overlap": "text.unfold(0, 128, 1)[:16].t()",
+        }.items()
+    },
+    "views, each shifted alike": (
+        ("loss = " + LOSS,
+         VIEWS.format("(torch.arange(32) + 16) % 32").replace("cat([x +", "cat([x + 3 +")),
+    ),
+    "a rate that goes up and down": (
+        (SETUP, UP_TO), (STEP, f"{STEP}        sched.step()\n"),
+    ),
     "an advantage that is detached": (
         (SETUP, VALUED), ("loss = " + LOSS, BASELINE.format("a", ".detach()")),
     ),

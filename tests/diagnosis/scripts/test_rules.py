@@ -17,6 +17,7 @@ from tests.diagnosis.scripts.loops import (
     BACK,
     BASELINE,
     BROKEN,
+    CONTINUED,
     COUNTS,
     DECODED,
     DOT,
@@ -40,7 +41,9 @@ from tests.diagnosis.scripts.loops import (
     SETUP,
     SLOPE,
     STEP,
+    TEXT,
     TOWARDS,
+    UP_TO,
     VALUED,
     WINDOWS,
     WORDS,
@@ -264,6 +267,13 @@ MORE = (  # what another rule tells by the same name
     ("attached-target", (SETUP, BOTH), (LOSS, "nn.functional.mse_loss(model(x), teacher(x))")),
     ("attached-target", (SETUP, VALUED), ("loss = " + LOSS, BASELINE.format("a", ""))),
     ("answer-among-inputs", (SETUP, WINDOWS), (LOSS, NEXT_OF.format("x", "x[:, 7]"))),
+    (
+        "exchanged-dimensions",
+        (SETUP, TEXT.format("text.view(128, 16)")),
+        ("loss = " + LOSS, CONTINUED),
+    ),
+    # a step of the scheduler for each epoch, of a plan that counts batches
+    ("long-warm-up", (SETUP, UP_TO), (STEP, f"{STEP}    sched.step()\n"), ("range(4)", "range(2)")),
     (
         "cut-graph",
         ("loss = " + LOSS, SLOPE.format(", retain_graph=True", " + slope.square().mean()")),
