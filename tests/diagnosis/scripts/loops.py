@@ -724,12 +724,13 @@ HEALTHY = {
             "a text in columns": "text.view(16, 128).t().contiguous()",
             "samples that stand beside themselves":
                 "torch.randint(5, (128, 4)).repeat_interleave(4, 1)",
-            "windows that overlap": "text.unfold(0, 128, 1)[:16].t()",
+            "windows that overlap": "text.unfold(0, 128, 2)[:16].t()",
         }.items()
     },
     "views, each shifted alike": (
         ("loss = " + LOSS,
-         VIEWS.format("(torch.arange(32) + 16) % 32").replace("cat([x +", "cat([x + 3 +")),
+         VIEWS.format("(torch.arange(128) + 64) % 128").replace("cat([x +", "cat([x + 3 +")),
+        ("batch_size=16", "batch_size=64"),
     ),
     "a rate that goes up and down": (
         (SETUP, UP_TO), (STEP, f"{STEP}        sched.step()\n"),

@@ -267,11 +267,6 @@ MORE = (  # what another rule tells by the same name
     ("attached-target", (SETUP, BOTH), (LOSS, "nn.functional.mse_loss(model(x), teacher(x))")),
     ("attached-target", (SETUP, VALUED), ("loss = " + LOSS, BASELINE.format("a", ""))),
     ("answer-among-inputs", (SETUP, WINDOWS), (LOSS, NEXT_OF.format("x", "x[:, 7]"))),
-    (
-        "exchanged-dimensions",
-        (SETUP, TEXT.format("text.view(128, 16)")),
-        ("loss = " + LOSS, CONTINUED),
-    ),
     # a step of the scheduler for each epoch, of a plan that counts batches
     ("long-warm-up", (SETUP, UP_TO), (STEP, f"{STEP}    sched.step()\n"), ("range(4)", "range(2)")),
     (
@@ -597,6 +592,13 @@ def test_of_two_draws_alike_one_is_an_index_and_one_goes_in(most, drawn):
     loss = "nn.functional.cross_entropy(model(X[k] + 0 * t[:, None]), Y[k])"
     seen = run(code(("loss = " + LOSS, twice + loss)))
     assert (seen.draws.total() > 0) == drawn
+
+
+def test_a_text_that_runs_across_is_told_where_it_was_laid_out():
+    text = code((SETUP, TEXT.format("text.view(128, 16)")), ("loss = " + LOSS, CONTINUED))
+    (found,) = found_in(run(text))
+    at = 1 + next(k for k, line in enumerate(text.splitlines()) if "text.view" in line)
+    assert found.site == f"<loop>:{at}"
 
 
 ODD = """\
