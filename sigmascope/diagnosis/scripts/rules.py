@@ -2291,13 +2291,17 @@ def long_warm_up(run: ScriptRun) -> Iterator[Finding]:
             continue
         plan = "" if o.warm_up is None else " in {} of {} steps".format(*o.warm_up)
         place = next((place for _, place in run.scheduled), None)
+        do = "Let it rise for a tenth of the steps that there are, or less."
+        if 2 * sum(run.scheduled.values()) < o.steps:
+            do = "Step the scheduler with each batch, if its plan counts these (of Lightning "
+            do += '`"interval": "step"`), and not with each epoch.'
         yield LONG_WARM_UP.finding(
             _where(place or o.place),
             "warning",
             _share(len(o.rates), len(o.rates)),
             f"The rate rises{plan} ({_where(place)}), and is {o.rates[-1]:.2g} after {o.steps}, of "
             f"{o.planned:.2g} that it was meant to be: training ends before its warm-up does.",
-            ("Let it rise for a tenth of the steps that there are, or less.",),
+            (do,),
         )
 
 

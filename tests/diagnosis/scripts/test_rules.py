@@ -267,8 +267,6 @@ MORE = (  # what another rule tells by the same name
     ("attached-target", (SETUP, BOTH), (LOSS, "nn.functional.mse_loss(model(x), teacher(x))")),
     ("attached-target", (SETUP, VALUED), ("loss = " + LOSS, BASELINE.format("a", ""))),
     ("answer-among-inputs", (SETUP, WINDOWS), (LOSS, NEXT_OF.format("x", "x[:, 7]"))),
-    # a step of the scheduler for each epoch, of a plan that counts batches
-    ("long-warm-up", (SETUP, UP_TO), (STEP, f"{STEP}    sched.step()\n"), ("range(4)", "range(2)")),
     (
         "cut-graph",
         ("loss = " + LOSS, SLOPE.format(", retain_graph=True", " + slope.square().mean()")),
@@ -592,6 +590,14 @@ def test_of_two_draws_alike_one_is_an_index_and_one_goes_in(most, drawn):
     loss = "nn.functional.cross_entropy(model(X[k] + 0 * t[:, None]), Y[k])"
     seen = run(code(("loss = " + LOSS, twice + loss)))
     assert (seen.draws.total() > 0) == drawn
+
+
+def test_a_plan_of_batches_that_steps_with_each_epoch_is_told_apart_from_one_that_is_long():
+    often = code(*FAULTY["long-warm-up"])
+    seldom = code((SETUP, UP_TO), (STEP, f"{STEP}    sched.step()\n"), ("range(4)", "range(2)"))
+    (long,), (slow,) = (found_in(run(text)) for text in (often, seldom))
+    assert long.name == slow.name == "long-warm-up"
+    assert ["interval" in f.remedies[0] for f in (long, slow)] == [False, True]
 
 
 def test_a_text_that_runs_across_is_told_where_it_was_laid_out():
