@@ -79,10 +79,12 @@ class Comparisons:
         self._parts = dict[Any, tuple[weakref.ref[Tensor], Tensor]]()  # of larger tensors, at first
         # ids and what follows them in time, and across the samples, by the place of their loss
         self._beside = dict[Line | None, tuple[list[Tensor], list[Tensor]]]()
+        self._of_graph = False  # whether a model was called with edges since the last pass
 
     def fed(self, args: Any) -> None:
         """A module is called by the script itself, and gradients go through."""
         for t in tensors(args):
+            self._of_graph = self._of_graph or is_edges(t)
             if not t.is_floating_point() and t.numel() > 1 and not t.is_complex():
                 self._ids.append(t.detach())
             elif (rows := _rows(t)) is not None:
@@ -138,7 +140,7 @@ class Comparisons:
             self.run.unmoved = still + any(fits), of + bool(pairs)
         for each in (self._ids, self._inputs, self._ahead, self._judged):
             each.clear()
-        self._table = None
+        self._table, self._of_graph = None, False
 
     def compared(
         self, name: str, args: tuple[Any, ...], named: Mapping[str, Any], found: Tensor
@@ -162,6 +164,8 @@ class Comparisons:
             if run.steps < KEPT and name == "cross_entropy":
                 self._copied(where, out, targets)
                 self._runs_across(where, targets)
+                if self._of_graph and found.numel() == 1:
+                    self._holds_out(where, targets.detach())
         run.comparisons[name, node, shapes, where] += 1
         if found.numel() == 1 and named.get("reduction") == "sum":
             run.summed[where] = out.numel()
@@ -351,6 +355,15 @@ class Comparisons:
             base = self._ids[-1].untyped_storage().data_ptr()
             told = [shared_information(torch.cat(pairs)) for pairs in (along, across)]
             self.run.across[where] = (*told, self._recorder.laid.get(base))
+
+    def _holds_out(self, where: Line | None, targets: Tensor) -> None:
+        """Whether a loss of all nodes of a graph is of such as are scored apart, by no label."""
+        parts = [p for p in self._recorder.parts if p.shape == targets.shape]
+        if len(parts) < 2 or bool((targets == IGNORED).any()):
+            return
+        apart = bool((torch.stack(parts).sum(0) <= 1).all())
+        if apart and all(len(targets[p].unique()) > 1 for p in parts):
+            self.run.held[where] = len(targets), tuple(int(p.sum()) for p in parts)
 
     def _paired(self, where: Line | None, out: Tensor, targets: Tensor) -> None:
         """Whether what is told to belong together is no nearer than what is not."""

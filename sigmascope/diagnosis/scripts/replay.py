@@ -398,6 +398,7 @@ class Recorder(TorchFunctionMode):
         reordered: How often a tensor was given a shape of the same lengths in another order, by
             place and both shapes.
         laid: Where a row of whole numbers was laid out as several, by its memory.
+        parts: Which samples of what a model gives without gradients are looked at apart.
     """
 
     def __init__(self, place: Callable[[], Any]) -> None:
@@ -416,6 +417,7 @@ class Recorder(TorchFunctionMode):
         self.bootstraps = dict[int, Any]()
         self.ahead, self.draws = set[int](), Counter[Any]()
         self.reordered, self.laid = Counter[Any](), dict[int, Any]()
+        self.parts = list[Tensor]()
         self._whole: list[tuple[Any, Any, Tensor]] = []  # numbers drawn in this pass: how, where
         self.shares: Any = None
         self._quiet: tuple[int, list[weakref.ref[Tensor]]] = 0, []  # and what is made of it
@@ -529,6 +531,10 @@ class Recorder(TorchFunctionMode):
             self.bootstraps.setdefault(module, self._place())
         if made and any(ref() is t for ref in made for t in given):
             beside = [t for t in given if all(ref() is not t for ref in made)]
+            part = args[1] if name == "getitem" and len(self.parts) < BEFORE else None
+            masks = isinstance(part, Tensor) and part.dtype == torch.bool
+            if masks and not any(torch.equal(part, known) for known in self.parts):
+                self.parts.append(part)
             for t in tensors(found):  # several, as of a minimum and where it is
                 if name == "add" and any(b.numel() == t.numel() > 1 for b in beside):
                     self.ahead.add(module)

@@ -1989,8 +1989,16 @@ ANSWER_AMONG_INPUTS = Kind(
     even_if_it_learns=True,
 )
 
+HELD_OUT_NODES = Kind(
+    "held-out-nodes",
+    "the loss is of all nodes of a graph, and disjoint parts of these are scored apart: none of "
+    "them is held out",
+    "Kipf & Welling 2017, Eq. 10: the loss is of the nodes whose labels are given",
+    even_if_it_learns=True,
+)
 
-@rule("script", AGREEING_ADVERSARIES, TURNED_TRIPLETS, ANSWER_AMONG_INPUTS)
+
+@rule("script", AGREEING_ADVERSARIES, TURNED_TRIPLETS, ANSWER_AMONG_INPUTS, HELD_OUT_NODES)
 def mistaken_tasks(run: ScriptRun) -> Iterator[Finding]:
     """Losses that fall, and ask for something else than is meant."""
     for place, (same, of) in run.agreed.items():
@@ -2014,6 +2022,17 @@ def mistaken_tasks(run: ScriptRun) -> Iterator[Finding]:
                 f"its anchors at first than what it is to keep far, by {errors:.0f} standard "
                 "errors: the two are exchanged.",
                 ("Call it with the anchor, then what belongs to it, then what does not.",),
+            )
+    for place, (nodes, parts) in run.held.items():
+        if run.steps >= FEW:
+            yield HELD_OUT_NODES.finding(
+                _where(place),
+                "warning",
+                _share(1, 1),
+                f"The loss at {_where(place)} is of all {nodes} nodes of the graph, and parts of "
+                f"them are scored apart ({', '.join(map(str, parts))}): what is scored to test is "
+                "trained on, too.",
+                ("Let the loss be of the nodes to train on: `out[train_mask], y[train_mask]`.",),
             )
     for place, (column, of) in run.answers.items():
         if run.steps >= FEW and column >= 0 and not of:

@@ -429,6 +429,8 @@ class ScriptRun:
             their last dimension, by the place of their loss.
         reordered: How often a tensor was given a shape of the same lengths in another order, by
             place and both shapes, in the first steps.
+        held: Nodes of a graph that a loss is of, all of them, and how many are in each of the parts
+            that are scored apart, by the place of the loss.
         across: What an id tells of the one that is to follow it, and of that of the next sample at
             the same step, in nats, by the place of the loss; and where they were laid out in rows.
         spreads: Operations between output and loss that spread an output over targets of another
@@ -512,6 +514,7 @@ class ScriptRun:
     lost_calls: tuple[int, int] = (0, 0)
     scrambled: dict[Line | None, tuple[int, ...]] = field(default_factory=dict)
     reordered: Counter[Any] = field(default_factory=Counter)
+    held: dict[Line | None, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     across: dict[Line | None, tuple[float, float, Line | None]] = field(default_factory=dict)
     masked: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
     agreed: dict[Line | None, tuple[int, int]] = field(default_factory=dict)

@@ -333,6 +333,24 @@ BASELINE = (
 WINDOWS = (
     "cell = nn.GRU(1, 4, batch_first=True)\nopt.add_param_group({'params': cell.parameters()})"
 )
+NODES = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = model
+    def forward(self, x, edges):
+        h = x.index_add(0, edges[1], x[edges[0]])
+        return self.net(h)
+net, edges, chance = Net(), torch.randint(256, (2, 512)), torch.rand(256)
+test, train = {}
+"""
+OF_NODES = """\
+out = net(X, edges)
+        loss = nn.functional.cross_entropy({})
+        with torch.no_grad():
+            right = net(X, edges).argmax(1) == Y
+            scores = [right[part].double().mean() for part in (train, test)]"""
+BY_CHANCE = "chance < 0.3, chance > 0.5"
 UP_TO = "sched = torch.optim.lr_scheduler.OneCycleLR(opt, 0.5, total_steps=64)"
 TEXT = """
 tokens, model = nn.Embedding(5, 8), nn.Linear(8, 5)
@@ -365,6 +383,9 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
         (SETUP, JUDGED), (LOSS, JUDGES), (STEP, SAYS.format("nil")), ("lr=0.5)", "lr=0.01)"),
     ),
     "turned-triplets": ((LOSS, TRIPLETS.format("4", "0.01")),),
+    "held-out-nodes": (
+        (SETUP, NODES.format(BY_CHANCE)), ("loss = " + LOSS, OF_NODES.format("out, Y")),
+    ),
     "answer-among-inputs": (
         (LOSS, "nn.functional.mse_loss(model(x)[:, 0], 1 - 3 * x[:, 4])"), ("lr=0.5)", "lr=0.05)"),
     ),
@@ -726,6 +747,17 @@ HEALTHY = {
                 "torch.randint(5, (128, 4)).repeat_interleave(4, 1)",
             "windows that overlap": "text.unfold(0, 128, 2)[:16].t()",
         }.items()
+    },
+    **{
+        name: ((SETUP, NODES.format(parts)), ("loss = " + LOSS, OF_NODES.format(given)))
+        for name, parts, given in (
+            ("nodes that are held out", BY_CHANCE, "out[train], Y[train]"),
+            ("nodes whose labels are hidden", BY_CHANCE, "out, Y.where(train, -100)"),
+            ("nodes that are scored by their class", "Y == 0, Y == 1", "out, Y"),
+            ("nodes that are scored twice", "chance < 0.3, chance < 0.8", "out, Y"),
+            ("nodes that do not count",
+             BY_CHANCE, "out, Y, reduction='none'); loss = (loss * train).mean("),
+        )
     },
     "views, each shifted alike": (
         ("loss = " + LOSS,
