@@ -357,9 +357,12 @@ class Comparisons:
             self.run.across[where] = (*told, self._recorder.laid.get(base))
 
     def _holds_out(self, where: Line | None, targets: Tensor) -> None:
-        """Whether a loss of all nodes of a graph is of such as are scored apart, by no label."""
+        """Whether a loss of all nodes of a graph is of such as are scored apart.
+
+        Parts that are classes are scored for another reason, and hidden labels are all the same.
+        """
         parts = [p for p in self._recorder.parts if p.shape == targets.shape]
-        if len(parts) < 2 or bool((targets == IGNORED).any()):
+        if len(parts) < 2:
             return
         apart = bool((torch.stack(parts).sum(0) <= 1).all())
         if apart and all(len(targets[p].unique()) > 1 for p in parts):

@@ -759,6 +759,10 @@ HEALTHY = {
              BY_CHANCE, "out, Y, reduction='none'); loss = (loss * train).mean("),
         )
     },
+    "groups of samples that are no graph": (
+        (SETUP, NODES.format(BY_CHANCE)),
+        ("loss = " + LOSS, OF_NODES.format("out, Y").replace("net(X, edges)", "model(X)")),
+    ),
     "views, each shifted alike": (
         ("loss = " + LOSS,
          VIEWS.format("(torch.arange(128) + 64) % 128").replace("cat([x +", "cat([x + 3 +")),

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, RandomSampler
 from sigmascope.diagnosis.scripts import interventions as made
 from sigmascope.diagnosis.scripts.observer import Observer
 from sigmascope.diagnosis.scripts.rules import found_in
-from tests.diagnosis.scripts.loops import FAULTY, HEALTHY, STEP, code
+from tests.diagnosis.scripts.loops import FAULTY, HEALTHY, SETUP, STEP, UP_TO, code
 from tests.diagnosis.scripts.test_rules import run
 
 WRITTEN = ((FAULTY, "hand-written-backward"), (HEALTHY, "backward of its own"))
@@ -103,6 +103,13 @@ def test_it_cures_what_it_is_meant_for(name, change, cured):
     text = code(*FAULTY[name])
     assert not cured(run(text))
     assert cured(run(text, intervention=change()))
+
+
+def test_the_full_rate_of_a_plan_that_goes_up_and_down_is_the_highest():
+    seen = run(
+        code((SETUP, UP_TO), (STEP, f"{STEP}    sched.step()\n")), intervention=made.FullRate()
+    )
+    assert set(seen.main.rates) == {0.5}
 
 
 def test_a_rate_that_is_lowered_by_hand_is_held_too():
