@@ -353,8 +353,8 @@ class Comparisons:
             along.append(torch.stack([x.flatten(), t.flatten()], 1))
             across.append(torch.stack([x[:, :-1].flatten(), x[:, 1:].flatten()], 1))
             base = self._ids[-1].untyped_storage().data_ptr()
-            told = [shared_information(torch.cat(pairs)) for pairs in (along, across)]
-            self.run.across[where] = (*told, self._recorder.laid.get(base))
+            one, other = (shared_information(torch.cat(pairs)) for pairs in (along, across))
+            self.run.across[where] = one, other, self._recorder.laid.get(base)
 
     def _holds_out(self, where: Line | None, targets: Tensor) -> None:
         """Whether a loss of all nodes of a graph is of such as are scored apart.

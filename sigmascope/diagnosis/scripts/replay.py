@@ -532,9 +532,9 @@ class Recorder(TorchFunctionMode):
         if made and any(ref() is t for ref in made for t in given):
             beside = [t for t in given if all(ref() is not t for ref in made)]
             part = args[1] if name == "getitem" and len(self.parts) < BEFORE else None
-            masks = isinstance(part, Tensor) and part.dtype == torch.bool
-            if masks and not any(torch.equal(part, known) for known in self.parts):
-                self.parts.append(part)
+            if isinstance(part, Tensor) and part.dtype == torch.bool:
+                known = any(torch.equal(part, one) for one in self.parts)
+                self.parts += () if known else (part,)
             for t in tensors(found):  # several, as of a minimum and where it is
                 if name == "add" and any(b.numel() == t.numel() > 1 for b in beside):
                     self.ahead.add(module)
