@@ -1076,8 +1076,20 @@ class _Arguments:
         try:
             given = self._signature.bind(*args, **named).arguments
         except TypeError as error:  # none of that name, or one too many or too few
-            unknown = [*named.keys() - self._signature.parameters]
-            guess = nearest(unknown[0], self._signature.parameters) if unknown else ""
+            takes = self._signature.parameters
+            more = any(p.kind is p.VAR_KEYWORD for p in takes.values())
+            unknown = [] if more else [*named.keys() - takes]
+            guess = nearest(unknown[0], takes) if unknown else ""
+            if "too many positional" in str(error):
+                placed = (
+                    inspect.Parameter.POSITIONAL_ONLY,
+                    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                )
+                first = [f"`{n}`" for n, p in takes.items() if p.kind in placed and n != "self"]
+                rest = [f"`{n}=`" for n, p in takes.items() if p.kind is p.KEYWORD_ONLY]
+                guess = f" By place it takes {', '.join(first) or 'nothing'}"
+                guess += f"; by name {', '.join(rest)}" if rest else ""
+                guess += f" and more, of which `help({self._name})` tells." if more else "."
             raise TypeError(f"{self._name}: {error}.{guess}") from None
         for name, hint in self._hints.items():
             if name in given and not fits(given[name], hint):
@@ -1266,6 +1278,9 @@ def _advice(value: Any, hint: Any) -> str:
             return nearest(value, map(str, choices)).strip()
         if {int, float} & {*of}:
             return "Write it without quotes."
+        functions = sys.modules.get("torch.nn.functional")
+        if cabc.Callable in of and callable(getattr(functions, value, None)):
+            return f"Pass the function: `torch.nn.functional.{value}`."
         if any(issubclass(kind, cabc.Collection) and kind is not str for kind in classes):
             return f"Write a list of it: [{printable(repr(value[:SHOWN]))}]."
     if isinstance(value, list | tuple):

@@ -1,5 +1,6 @@
 """The layers of a model: which modules they are, what they read and write, what it refuses."""
 
+import inspect
 import math
 import os
 import re
@@ -636,6 +637,12 @@ def called(model: nn.Module, batch: Batch, *, run: Callable[..., Any] | None = N
                 f"The integers of the batch go from {ends[0]} to {ends[1]}, and the smallest "
                 f"embedding takes 0 to {min(tables) - 1}: see that they are its numbers"
             )
+        if "unexpected keyword argument" in str(error) and isinstance(batch, Mapping):
+            takes = [*inspect.signature(model.forward).parameters]
+            names = f": {', '.join(takes)}" if takes else ""
+            hint = f"The names of a mapping are those that forward takes{names}"
+        if "positional arguments but" in str(error) and isinstance(batch, tuple) and given:
+            hint = "A tuple is what forward is called with: without targets, which go by `targets=`"
         if "required positional argument" in str(error):
             hint = "Pass a mapping with the names that forward takes, or a tuple in their order"
         reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."

@@ -88,6 +88,7 @@ def test_what_does_not_is_refused_in_three_parts(kind, values):
         (nn.Module, nn.Linear, "Call it: `Linear"),
         (nn.Module, lambda x: x, "A function is no model"),
         (int, "3", "without quotes"),
+        (Callable[..., Tensor] | None, "mse_loss", r"`torch\.nn\.functional\.mse_loss`"),
         (Collection[str], "weights", r"\['weights'\]"),
         (Tensor, np.zeros(2), "from_numpy"),
         (Literal["csv", "json"], "jsn", "Did you mean `json`"),
@@ -126,6 +127,21 @@ def test_a_name_that_is_not_known_is_said_as_python_says_it_with_the_nearest():
         took(learning_rat=0.1)
     with pytest.raises(TypeError, match="missing"):
         took()
+
+
+def test_where_too_much_goes_in_by_place_the_names_of_the_rest_are_told():
+    @door
+    def took(model, batch, *, targets=None, **more): ...
+
+    with pytest.raises(TypeError, match=r"`model`, `batch`; by name `targets=` and more") as told:
+        took(1, 2, 3, losss=4)
+    assert "Did you mean" not in str(told.value)
+
+    @door
+    def took_none(*, size: int): ...
+
+    with pytest.raises(TypeError, match=r"takes nothing; by name `size=`\."):
+        took_none(3)
 
 
 def test_a_name_that_only_type_checkers_know_is_not_asked():
