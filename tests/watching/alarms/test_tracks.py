@@ -203,14 +203,34 @@ def rates(*values):
     return track
 
 
-def test_a_rate_that_falls_to_nothing_at_once_has_dropped_until_it_is_back():
-    assert rates(0.1, 0.0, 0.0).dropped
-    assert not rates(0.1, 0.0, 0.0, 0.1).dropped
+LONG = [1.0] * 31  # a plateau; one step less is none
 
 
-def test_a_rate_far_above_its_plateau_has_jumped_until_it_is_back():
-    assert rates(*[0.1] * 100, 1.0).jumped
-    assert not rates(*[0.1] * 100, 1.0, 0.1).jumped
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ((1.0, 0.0, 0.0), "dropped"),
+        ((1.0, 0.0501, 0.0), "dropped"),  # from a twentieth of the highest
+        ((1.0, 0.0499, 0.0), ""),
+        ((1.0, 0.0, 0.0499), "dropped"),  # until it is back there
+        ((1.0, 0.0, 0.0501), ""),
+        ((*LONG, 3.01), "jumped"),
+        ((*LONG, 2.99), ""),
+        ((*LONG[1:], 3.01), ""),
+        ((*LONG, 4.0, 1.0), ""),
+        ((*[1.0] * 20, *[1.009] * 20, 3.01), "jumped"),  # a hundredth more is the same plateau
+        ((*[1.0] * 20, *[1.011] * 20, 3.9), ""),
+        ((*LONG, 4.0, *[1.49] * 30, 3.01), "jumped"),  # forgotten once it was back for as long
+        ((*LONG, 4.0, *[1.49] * 31, 3.01), ""),
+        ((*LONG, 4.0, *[1.51] * 31, 3.01), "jumped"),
+        ((*LONG, 3.1, *[4.0] * 31, 12.1), "jumped"),  # the first plateau counts
+    ],
+)
+@pytest.mark.parametrize("unit", [1e-3, 7.0])
+def test_a_rate_has_dropped_or_jumped_until_it_is_back(values, told, unit):
+    track = rates(*(unit * v for v in values))
+    assert track.dropped is (told == "dropped")
+    assert track.jumped is (told == "jumped")
 
 
 def test_a_rate_that_grows_from_a_plateau_has_jumped_when_it_is_three_times_as_high():
