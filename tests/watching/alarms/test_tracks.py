@@ -177,6 +177,71 @@ def test_losses_that_stand_for_several_steps_lead_to_the_same_usual_loss():
     assert lost(losses[:100] + losses[100::8]).slow > 1.05 * every.slow
 
 
+@pytest.mark.parametrize(
+    ("scatter", "slow", "start", "limit"),
+    [
+        (0.2, 2.0, 2.0, 1.1),  # 5.5 times the scatter
+        (0.0, -2.0, -2.0, 0.6),  # three tenths of what is usual
+        (0.1, 2.0, 12.0, 0.8),  # 8 % of the way so far
+        (0.0, 0.0, 0.0, 1e-12),
+    ],
+)
+def test_a_loss_rises_beyond_a_share_of_the_largest_of_three_limits(scatter, slow, start, limit):
+    track = LossTrack(count=16, slow=slow, fast=slow, scatter=scatter, start=start)
+    assert track.limit == pytest.approx(limit, rel=1e-9, abs=0)
+    assert track.top - slow == pytest.approx(limit / 2, rel=1e-9, abs=0)
+    for name, share in (("hints", 0.25), ("rises", 0.35)):
+        for times in (0.999, 1.001):
+            track.fast = slow + times * share * limit
+            assert getattr(track, name) is (times > 1)
+    assert track.top == -math.inf
+    track.count = 15  # too young
+    assert (track.excess, track.rises, track.hints, track.top) == (0, False, False, -math.inf)
+
+
+@pytest.mark.parametrize(
+    ("count", "fast", "slow", "start", "told"),
+    [
+        (41, 0.901, 0.9, 1.0, "stuck"),
+        (40, 0.901, 0.9, 1.0, ""),
+        (41, 0.899, 0.9, 1.0, ""),
+        (41, 0.9801, 1.0, 1.0, "stuck"),  # it falls by less than two hundredths
+        (41, 0.9799, 1.0, 1.0, ""),
+        (41, -1.0, -1.0, -1.0, "stuck fitted"),  # nobody knows what is left
+        (41, -1.001, -1.0, -1.0, "fitted"),
+        (1, 0.0999, 0.5, 1.0, "fitted"),
+        (1, 0.1001, 0.5, 1.0, ""),
+        (0, 0.0, 0.0, 1.0, ""),
+    ],
+)
+def test_a_loss_is_stuck_near_its_start_and_fitted_below_a_tenth(count, fast, slow, start, told):
+    track = LossTrack(count=count, fast=fast, slow=slow, start=start)
+    assert track.stuck is ("stuck" in told)
+    assert track.fitted is ("fitted" in told)
+
+
+@pytest.mark.parametrize(("steps", "wanted", "fewer"), [(1, 48, 0), (2, 24, 2), (8, 16, 3)])
+def test_what_is_undone_is_told_by_the_order_of_the_losses_of_48_steps(steps, wanted, fewer):
+    noise = noisy(1.0, 600, 0.2)
+    losses = [x * (0.1 + abs(1 - k / 200)) for k, x in enumerate(noise[:400])] + noise[400:]
+    start, best, drifted, undone, track = sum(losses[:15]) / 15, None, 0, 0.0, LossTrack()
+    for n, loss in enumerate(losses, 1):
+        track.add(loss, steps)
+        if n >= wanted and n * steps % 8 == 0:
+            last = sorted(losses[n - wanted : n])
+            low, middle, high = (last[round(q * (wanted - 1))] for q in (0.25, 0.5, 0.9))
+            if best is None or middle < best[0]:
+                best, drifted, undone = (middle, high), 0, 0.0
+            else:
+                low = last[round(0.25 * (wanted - 1)) - fewer]
+                undone = max(0.0, (middle - best[0]) / (start - best[0]))
+                worse, again = undone > 0.03 and low > best[1], undone < 0.015 or low <= best[0]
+                drifted = drifted + 1 if worse else 0 if again else drifted
+        assert (track.best, track.drifted, track.drifts) == (best, drifted, drifted > 1)
+        assert track.undone == pytest.approx(undone)
+    assert drifted > 1
+
+
 SCHEDULES = {
     "warm-up and cosine": lambda k: min(k / 100, 1) * (1 + math.cos(math.pi * k / 1000)),
     "one cycle": lambda k: 0.04 + math.sin(math.pi * min(k / 300, 1) / 2) - max(0, k - 300) / 800,
