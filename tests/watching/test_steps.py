@@ -3,6 +3,7 @@
 import math
 import random
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from sigmascope.watching import Watch, watch
 from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.probes import Losses
+from sigmascope.watching.processes import Processes
 from sigmascope.watching.schedule import Buckets
 from sigmascope.watching.steps import (
     BLOCKS,
@@ -21,6 +23,8 @@ from sigmascope.watching.steps import (
     FEWEST,
     KNOWN,
     MOST,
+    SLOTS,
+    Exchange,
     Inputs,
     LossListener,
     LossMeans,
@@ -466,3 +470,38 @@ def parted(rank):
 
 def test_closing_waits_for_nobody_whatever_was_sent():
     assert together(2, parted) == [[5, 6, 7, 8]] * 2
+
+
+class Adding(Processes):
+    """One of several in this process: what each sends is added up, as `all_reduce` does."""
+
+    total = torch.zeros(3 * SLOTS + 2, dtype=torch.float64)
+
+    def sent(self, part):
+        return self.total.add_(part), SimpleNamespace(wait=lambda: None)
+
+
+def test_what_is_taken_are_means_over_the_processes_of_what_each_has_noted():
+    draw, base, exchanges = random.Random(3), 5, [Exchange(Adding(3, rank), 5) for rank in range(3)]
+    for until in (6, 9, 9 + SLOTS, 70 + SLOTS):  # of many steps the last are sent
+        Adding.total.zero_()
+        steps = range(base + 1, until + 1)
+        noted = [[(s, draw.random()) for s in sorted(draw.choices(steps, k=9))] for _ in exchanges]
+        rates = [*(draw.random() for _ in steps[1:]), torch.tensor(0.5)]  # which is left out
+        for rank, exchange in enumerate(exchanges):
+            known = rates if rank == 0 else [9.0] * len(steps)
+            wish = until == 9 and rank == 2
+            exchange.send(until, noted[rank], known, wish=wish, apart=7 + rank)
+        means = {}
+        for step in steps[-SLOTS:]:
+            each = [[loss for at, loss in own if at == step] for own in noted]
+            each = [sum(own) / len(own) for own in each if own]
+            means |= {step: sum(each) / len(each)} if each else {}
+        assert means
+        for exchange in exchanges:
+            heard = exchange.take()
+            assert not exchange.flying
+            assert dict(heard.losses) == pytest.approx(means)
+            assert heard.rates == rates[-SLOTS:-1]
+            assert (heard.wished, heard.apart) == (until == 9, 7)
+        base = until
