@@ -88,12 +88,25 @@ def test_channels_are_units_where_there_are_positions():
     assert found["dead units", "2"] == 0.5
 
 
-def test_saturation_is_the_share_near_the_ends():
-    model = nn.Sequential(nn.Linear(1, 1), nn.Tanh()).double()
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        (nn.Sigmoid, 0.0, 1.0),
+        (nn.Hardsigmoid, 0.0, 1.0),
+        (nn.Tanh, -1.0, 1.0),
+        (nn.Hardtanh, -1.0, 1.0),
+        (nn.Softsign, -1.0, 1.0),
+    ],
+)
+def test_saturation_is_the_share_within_a_hundredth_of_the_range_of_an_end(kind, low, high):
+    model = nn.Sequential(nn.Linear(1, 1), kind()).double()
     nn.init.ones_(model[0].weight)
     nn.init.zeros_(model[0].bias)
-    x = torch.tensor([[0.1], [9.0], [-9.0], [0.5]], dtype=torch.float64)
-    assert read_of(model, x)["saturated share", "1"] == 0.5
+    x = torch.linspace(-6, 6, 20001, dtype=torch.float64).sinh()[:, None]
+    y = kind()(x)
+    near = torch.minimum(y - low, high - y) <= 0.01 * (high - low)
+    assert 0 < near.double().mean() < 1
+    assert read_of(model, x)["saturated share", "1"] == float(near.double().mean())
 
 
 def test_drift_is_between_batch_and_running_statistics():
