@@ -121,6 +121,19 @@ def test_memory_is_that_of_both_and_their_difference():
     assert "comparing both takes" in left.why
 
 
+@pytest.mark.parametrize(("side", "bytes_each"), [(1024, 32), (1025, 12)])
+def test_memory_of_a_pair_grows_with_what_each_stores_and_what_is_made_of_both(side, bytes_each):
+    def memory(cols, first, second):
+        one, other = ({"a.weight": torch.empty(side, cols, dtype=kind)} for kind in (first, second))
+        return plan(one, against=other, effort="leading").memory
+
+    single, half = torch.float32, torch.float16
+    whole, more = memory(1100, single, single), memory(1200, single, single)
+    assert whole - memory(1100, half, single) == 2 * side * 1100
+    assert whole - memory(1100, single, half) == 2 * side * 1100
+    assert more - whole == (4 + 4 + bytes_each) * side * 100
+
+
 CHANGES = frozenset(
     {
         "relative change", "best scale", "turned change", "change norm", "change stable rank",
