@@ -1,6 +1,7 @@
 """Rules on weights and on how layers are put together, and where they stay silent."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from sigmascope.diagnosis.rules.weights import (
     asymmetric_weights,
     equal_units,
     frozen_layers,
+    linear_layers,
     linear_network,
     strong_residual,
     stuck_weights,
@@ -179,6 +181,19 @@ def linear(*layers, batch=X):
     model = nn.Sequential(*layers)
     profile = survey.profile(model, batch, targets=Y, loss=F.mse_loss, views=["setup"])
     return [*linear_network(profile)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_of_layers_that_are_one_map_the_first_two_are_named_and_four_shown(count):
+    pairs = [
+        reading("spare width", 1, f"layer {i + 1}", form=f"after layer {i}")
+        for i in range(2, 2 + count)
+    ]
+    (finding,) = linear_layers(profile(*pairs, count=5 * count - 1))
+    assert finding.site == "layer 3"
+    assert finding.evidence == tuple(pairs[:4])
+    told = re.findall(r"layer \d|\d such", finding.says)
+    assert told == ["layer 3", "layer 2", *([f"{count} such"] if count > 1 else [])]
 
 
 @pytest.mark.parametrize("end", [[], [nn.Sigmoid()]])
