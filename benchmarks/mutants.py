@@ -7,9 +7,10 @@ python -m benchmarks.mutants --show mutants.jsonl     # the table, and what was 
 A change is drawn with a fixed seed: the files of a room take turns. It is tried against the quick
 tests that run the changed line (of a line that runs on import: those that run its module, or one
 that imports from it): of the file that mirrors the module, then others of its room (of `theory` and
-`models` of their neighbours too), the fastest first, until one fails, within a budget of processor
-time. With `--out` the record is kept, and a second run goes on where the first
-stopped. What takes much longer, or asks for much more memory than before, counts as noticed.
+`models` of their neighbours too) and those of the numbers that are kept, the fastest first, until
+one fails, within a budget of processor time. With `--out` the record is kept, and a second run goes
+on where the first stopped. What takes much longer, or asks for much more memory than before, counts
+as noticed. Tests whose work is done by other processes see no change: those read the files.
 Changes that change nothing are listed in `_equivalents.py`, each with its reason, and do not count.
 """
 
@@ -47,6 +48,7 @@ TESTED_BY = {  # their own tests where nothing is said
     "theory": ("theory", "models"),
     "models": ("models", "survey", "theory"),
 }
+OF_ALL = ("tests/test_kept_numbers.py",)  # what doors say, in numbers: it runs code of every room
 IMPORT = ""  # in the place of a test: what runs when the package is imported
 LIMIT = 1200.0  # seconds of wall time after which a mutant counts as hanging
 Map = dict[str, list[Any]]  # test -> seconds, lines by file
@@ -69,7 +71,7 @@ def _test_files(rooms: Iterable[str]) -> list[str]:
         files += sorted((ROOT / "tests" / room).rglob("test_*.py"))
         modules = sorted((ROOT / "sigmascope" / room).rglob("*.py"))
         files += [p for p in modules if ">>> " in p.read_text()]
-    return [str(p.relative_to(ROOT)) for p in files]
+    return [*(str(p.relative_to(ROOT)) for p in files), *OF_ALL]
 
 
 def _kept(files: Iterable[str]) -> dict[str, Path]:

@@ -15,7 +15,8 @@ def test_a_sparkline_is_as_long_as_its_values_or_its_width(values, width):
 def test_decades_are_drawn_on_a_log_scale():
     assert sparkline([10.0**-i for i in range(8)], width=8) == "█▇▆▅▄▃▂▁"
     assert spans_decades([1e-9, 1.0])
-    assert not spans_decades([0.0, 1.0])
+    assert spans_decades([30.0, 1.0])  # thirty times the least, and not less
+    assert not any(map(spans_decades, ([29.99, 1.0], [0.0, 1.0], [])))
 
 
 def test_equal_values_are_a_line():

@@ -36,6 +36,8 @@ def test_what_is_not_known_leaves_no_trace():
 def test_numbers_have_a_true_minus_and_their_interval_where_it_matters():
     assert pages.compact(-5.1e-11) == "−5.1e−11"
     assert pages.measured(READ.estimate) == "12.3 [11.9, 12.8]"
+    assert pages.chance(0.0) == ""
+    assert pages.chance(0.0374).endswith(" 0.037")  # of a chance two digits
     assert pages.number(READ.estimate).startswith(
         '<td class="n" title="sampled; the interval misses with chance at most 0.05">'
     )
