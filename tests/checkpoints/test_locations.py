@@ -13,7 +13,6 @@ from safetensors.torch import save
 
 from sigmascope.checkpoints import open_checkpoint
 from sigmascope.checkpoints.locations import (
-    BLOCK,
     Stream,
     digest,
     is_remote,
@@ -28,6 +27,8 @@ from sigmascope.checkpoints.locations import (
 )
 from sigmascope.core.guard import Refusal, memory
 from tests.checkpoints.checks import numbers
+
+BLOCK = 65536
 
 
 @pytest.mark.parametrize("place", ["s3://a/b", "memory://x", "https://a.b/c", "hf://a/b/c"])

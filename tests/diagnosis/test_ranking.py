@@ -12,11 +12,6 @@ from torch.nn import functional as F
 from sigmascope import diagnosis, sources
 from sigmascope.core.guard import Budget, OverBudget, Refusal
 from sigmascope.diagnosis.ranking import (
-    AHEAD,
-    COST,
-    LAST,
-    LONG,
-    PASSES,
     Entry,
     _Tried,
     farthest,
@@ -30,6 +25,8 @@ from sigmascope.diagnosis.trainability import Curve, EarlyTraining
 from sigmascope.diagnosis.trainability.model import for_probing
 from sigmascope.models.networks import mlp
 from tests.clocks import Clock, Ticking
+
+AHEAD, COST, LAST, LONG, PASSES = 0.05, 60, 6, 33, 54
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,10 @@ import pytest
 from sigmascope.core import quantities as q
 from sigmascope.core.records import Estimate, Reading, Scan
 from sigmascope.report import table
-from sigmascope.scanning.rows import FAR, _near, by_kind, ends, outliers, pairs, seen, values
+from sigmascope.scanning.rows import _near, by_kind, ends, outliers, pairs, seen, values
 from tests.report.made_scans import KINDS, ODD, plan, scan
+
+FAR = 5.0
 
 SCAN = scan(3)
 

@@ -18,7 +18,6 @@ from sigmascope.models import Subject
 from sigmascope.survey.profiling import (
     LAYER,
     OUTSIDE,
-    ROWS,
     UNCALLED,
     UNOWNED,
     UNREAD,
@@ -29,6 +28,8 @@ from sigmascope.survey.profiling import (
 from tests import models_zoo
 from tests.models.state.test_freeze import assert_same, snapshot
 from tests.sampling import some
+
+ROWS = 0.4
 
 
 @pytest.mark.parametrize("name", some(MODELS, of=2))

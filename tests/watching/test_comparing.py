@@ -10,7 +10,6 @@ from sigmascope.core.records import Estimate, Reading
 from sigmascope.core.store import Row, Run
 from sigmascope.watching import alarm_spans, part
 from sigmascope.watching.comparing import (
-    WINDOW,
     Key,
     Trajectory,
     gaps,
@@ -21,6 +20,8 @@ from sigmascope.watching.comparing import (
     trajectories,
 )
 from tests.runs_made import SITES, alarm, begin, looks, made, over, reading
+
+WINDOW = 16
 
 
 def three(values):

@@ -8,11 +8,13 @@ import torch
 from torch import nn
 
 from sigmascope.watching import Watch
-from sigmascope.watching.extra_passes import MISSED, EagerPass, _own
+from sigmascope.watching.extra_passes import EagerPass, _own
 from sigmascope.watching.probes import ProbeBatch
 from sigmascope.watching.processes import Processes
 from tests.models_zoo import Net
 from tests.watching.made import Shelf, at_leisure, stack, task
+
+MISSED = 3
 
 X, Y = task(samples=8)
 

@@ -10,10 +10,12 @@ from sigmascope.core.records import Estimate, Finding, Reading, Skipped
 from sigmascope.core.store import Run, runs
 from sigmascope.watching import LOSS, Look, watch
 from sigmascope.watching.probes import Losses
-from sigmascope.watching.run_files import POINTS, Filing, RunFile, about_of
+from sigmascope.watching.run_files import Filing, RunFile, about_of
 from sigmascope.watching.schedule import Buckets
 from sigmascope.watching.sinks import Column
 from tests.watching.made import Shelf, Ticks, stack, task, trained
+
+POINTS = 200
 
 ALARM = Finding("loss-spike", "a", "warning", (), "It rose.", "x")
 

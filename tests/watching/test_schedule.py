@@ -11,9 +11,11 @@ from sigmascope.core.guard import Refusal
 from sigmascope.watching.probes import Losses, Probe, ProbeBatch
 from sigmascope.watching.probes.base import places
 from sigmascope.watching.processes import Processes
-from sigmascope.watching.schedule import ADVANCE, Buckets, Scheduler, chosen
+from sigmascope.watching.schedule import Buckets, Scheduler, chosen
 from sigmascope.watching.sinks import Column
 from tests.watching.made import Ticks, stack, task
+
+ADVANCE = 0.1
 
 X, Y = task()
 

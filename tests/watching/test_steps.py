@@ -15,24 +15,12 @@ from sigmascope.watching.alarms import Alarms
 from sigmascope.watching.probes import Losses
 from sigmascope.watching.processes import Processes
 from sigmascope.watching.schedule import Buckets
-from sigmascope.watching.steps import (
-    BLOCKS,
-    CALLS,
-    EVERY,
-    FARTHEST,
-    FEWEST,
-    KNOWN,
-    MOST,
-    SLOTS,
-    Exchange,
-    Inputs,
-    LossListener,
-    LossMeans,
-    block,
-)
+from sigmascope.watching.steps import Exchange, Inputs, LossListener, LossMeans, block
 from tests.watching.made import Shelf, Ticks, stack, trained
 from watching.layouts import Kept
 from watching.together import together
+
+BLOCKS, CALLS, EVERY, FARTHEST, FEWEST, KNOWN, MOST, SLOTS = 16, 3.0, 16, 12, 8, 4, 32, 32
 
 
 def test_every_octave_has_as_many_blocks_and_each_is_as_wide_as_the_others():

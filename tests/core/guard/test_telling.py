@@ -1,6 +1,8 @@
 import pytest
 
-from sigmascope.core.guard import LONG, listed, nearest, told
+from sigmascope.core.guard import listed, nearest, told
+
+LONG = 200
 
 
 @pytest.mark.parametrize(

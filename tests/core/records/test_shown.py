@@ -8,16 +8,9 @@ import torch
 from torch import nn
 
 from sigmascope import report, survey
-from sigmascope.core.records import (
-    LINES,
-    Check,
-    Estimate,
-    Finding,
-    Profile,
-    Reading,
-    Shown,
-    Verdict,
-)
+from sigmascope.core.records import Check, Estimate, Finding, Profile, Reading, Shown, Verdict
+
+LINES = 32
 
 READING = Reading("fc", "stable rank", Estimate.exactly(3.0), "weights", "matrix")
 CHECK = Check(

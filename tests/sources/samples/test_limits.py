@@ -7,7 +7,8 @@ import torch
 
 from sigmascope.core.guard import Refusal
 from sigmascope.sources import Data, open_data, open_model
-from sigmascope.sources.samples import DEEPEST, DIGITS, WIDEST
+
+DEEPEST, DIGITS, WIDEST = 10000, 18, 100_000
 
 
 def labelled(largest):

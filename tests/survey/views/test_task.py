@@ -14,8 +14,6 @@ from sigmascope.diagnosis import judge
 from sigmascope.models import Subject
 from sigmascope.survey.task import constant_loss
 from sigmascope.survey.views.task import (
-    FEWEST,
-    RIDGE,
     ComparedInput,
     agreement,
     chance_agreement,
@@ -25,6 +23,8 @@ from sigmascope.survey.views.task import (
     target_signal,
 )
 from tests.models_zoo import Net
+
+FEWEST, RIDGE = 48, 0.01
 
 
 def signal_of(rows, wanted):

@@ -8,18 +8,11 @@ import torch
 from hypothesis import given, strategies as st
 from torch import nn
 
-from sigmascope.watching.alarms.tracks import (
-    KEPT,
-    SETTLED,
-    YOUNG,
-    LossTrack,
-    RateTrack,
-    Track,
-    Tracks,
-    trained_matrices,
-)
+from sigmascope.watching.alarms.tracks import LossTrack, RateTrack, Track, Tracks, trained_matrices
 from sigmascope.watching.sinks import Column
 from tests.watching.made import stack
+
+KEPT, SETTLED, YOUNG = 24, 40, 8
 
 
 def fed(values, kind="log"):

@@ -8,10 +8,12 @@ from torch import nn
 
 from sigmascope.watching.probes import Losses, norms
 from sigmascope.watching.probes.base import places
-from sigmascope.watching.probes.norms import KEPT, Squares
+from sigmascope.watching.probes.norms import Squares
 from sigmascope.watching.processes import Processes
 from tests.models_zoo import Net
 from tests.watching.made import Shelf, at_leisure, passed, stack, task, trained, watched
+
+KEPT = 64
 
 
 def norm(tensors):

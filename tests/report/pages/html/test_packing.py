@@ -7,15 +7,9 @@ import torch
 from hypothesis import given, strategies as st
 
 from sigmascope.core.records import Estimate
-from sigmascope.report.pages import (
-    POINTS,
-    STEPS,
-    packed,
-    packed_places,
-    packed_spectrum,
-    places,
-    shared,
-)
+from sigmascope.report.pages import packed, packed_places, packed_spectrum, places, shared
+
+POINTS, STEPS = 96, 65534
 
 
 def array(text, kind):

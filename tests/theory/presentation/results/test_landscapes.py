@@ -13,8 +13,10 @@ from sigmascope.models.curvature import SelfCheck
 from sigmascope.theory import landscape, riedi2022
 from sigmascope.theory.landscape import Surface
 from sigmascope.theory.presentation import Scenery
-from sigmascope.theory.presentation.results import HEAD, POINTS, thinned
+from sigmascope.theory.presentation.results import thinned
 from tests.theory.landscape.test_conditioning import data, net
+
+HEAD, POINTS = 64, 200
 
 X, Y = data()
 SAY = {"targets": Y, "loss": F.cross_entropy}
