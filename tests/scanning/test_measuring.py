@@ -17,9 +17,7 @@ from sigmascope.linalg.krylov import leading
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.scanning import scan
 from sigmascope.scanning.measuring import (
-    BRIEF,
     QUANTITIES,
-    USUAL,
     ends_alone,
     ends_of,
     in_unit,
@@ -32,6 +30,8 @@ from sigmascope.scanning.measuring import (
     sketch,
 )
 from tests.scanning.made import EVERY, task
+
+BRIEF, USUAL = 8, 12
 
 PAIRS = {
     "alignment", "unit imbalance", "copy cosine", "relative change", "best scale", "turned change",

@@ -363,6 +363,13 @@ def test_an_effort_that_is_not_known_is_refused(as_users_see_it):
         plan(SMALL, quantities=["spike"])
 
 
+@pytest.mark.parametrize(("effort", "known"), [("auto", False), ("full", True)])
+def test_small_singular_values_are_known_where_all_is_asked_for(effort, known):
+    weight = torch.diag(torch.tensor([1.0, 0.5, 1e-10]))
+    (found,) = scan({"a.weight": weight}, effort=effort, spectra=True).spectra
+    assert (float(found.spectrum.low[-1]) > 0.9e-10) is known
+
+
 def test_memory_leaves_out_what_is_too_large_by_name(tmp_path):
     found = scan(SMALL, memory=10**6)
     assert not found.matrices

@@ -16,18 +16,10 @@ from sigmascope.core.guard import Refusal
 from sigmascope.core.quantities import quantity
 from sigmascope.core.store import Damaged, Run, since
 from sigmascope.watching import live
-from sigmascope.watching.live import (
-    LEAST,
-    MOST,
-    POINTS,
-    Feed,
-    History,
-    Panel,
-    Server,
-    names,
-    thinned,
-)
+from sigmascope.watching.live import POINTS, Feed, History, Panel, Server, names, thinned
 from tests.runs_made import SITES, made, reading, spectrum
+
+LEAST, MOST = 128, 1024
 
 
 def told(path):

@@ -25,7 +25,11 @@ def test_a_dot_a_sample_coloured_by_its_target(targets, colours):
     drawn = ET.fromstring(coordinates_picture(POINTS, targets=targets))
     dots = drawn.findall(CIRCLE)
     assert len(dots) == 3
-    assert all(0 <= float(dot.get("cx")) <= 480 for dot in dots)
+    (left, middle, right), (half, top, bottom) = (
+        [float(dot.get(at)) for dot in dots] for at in ("cx", "cy")
+    )
+    assert left + right == top + bottom == 2 * middle == 2 * half == 480
+    assert 20 < left == top < 60  # the same border on all sides
     assert len({dot.get("fill") for dot in dots}) == colours
 
 

@@ -453,6 +453,7 @@ def test_decay_of_one_side_is_told_by_what_it_explains():
     assert "1 to 19" in sign.says
     assert "explains 80%" in sign.says
     assert lopsided((0.9, 0.5, 0.4)).says.startswith("b: ")
+    assert lopsided((0.8, 0.3, 0.15)).sure  # each just enough
 
 
 @pytest.mark.parametrize(("row", "calm"), [
