@@ -19,8 +19,10 @@ from sigmascope.core.records import (
 )
 from sigmascope.core.references import references
 from sigmascope.diagnosis.presentation import page
-from sigmascope.diagnosis.presentation.profile_page import POINTS, payload, pieces
+from sigmascope.diagnosis.presentation.profile_page import payload, pieces
 from tests.report.pages.in_browser import count, js, key, text_of
+
+POINTS = 200
 
 
 def show(browser, path):

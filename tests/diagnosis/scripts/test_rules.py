@@ -10,7 +10,7 @@ import torch
 
 from sigmascope.diagnosis.rules.training import MAXIMISED_LOSS
 from sigmascope.diagnosis.scripts.observer import Observer, Stopped
-from sigmascope.diagnosis.scripts.rules import FEW, KINDS, discriminator_won, found_in
+from sigmascope.diagnosis.scripts.rules import KINDS, discriminator_won, found_in
 from sigmascope.diagnosis.scripts.running import Job, Script, run_here
 from sigmascope.diagnosis.scripts.seen import Called, Line, LossSeen, OptimizerSeen, ScriptRun
 from tests.diagnosis.scripts.loops import (
@@ -51,6 +51,8 @@ from tests.diagnosis.scripts.loops import (
     code,
 )
 from tests.diagnosis.scripts.test_processes import CASES
+
+FEW = 8
 
 
 def run(text, **how):

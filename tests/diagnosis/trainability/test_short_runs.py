@@ -10,9 +10,11 @@ from torch.nn import functional as F
 from sigmascope import sources
 from sigmascope.core.guard import Budget, OverBudget, Refusal
 from sigmascope.diagnosis.trainability import Probing, probe
-from sigmascope.diagnosis.trainability.short_runs import LONGER, PASSES, ROUNDS
+from sigmascope.diagnosis.trainability.short_runs import ROUNDS
 from sigmascope.models import networks
 from tests.clocks import Ticking
+
+LONGER, PASSES = 16, 42
 
 
 @pytest.fixture(scope="module")

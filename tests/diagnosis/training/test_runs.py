@@ -13,7 +13,6 @@ from sigmascope.core.records import Estimate
 from sigmascope.diagnosis.programs import recipe_of
 from sigmascope.diagnosis.training import TrainingSamples, training_items
 from sigmascope.diagnosis.training.runs import (
-    UNDERWAY,
     boundary,
     chance_below,
     falling,
@@ -23,6 +22,8 @@ from sigmascope.diagnosis.training.runs import (
     work_of,
 )
 from tests.models_zoo import Net
+
+UNDERWAY = 0.55
 
 G = torch.Generator().manual_seed(0)
 X, Y = torch.randn(40, 3, generator=G), torch.randn(40, 1, generator=G)

@@ -15,10 +15,12 @@ from sigmascope.diagnosis import Diagnosis, Program
 from sigmascope.diagnosis.compression import compression
 from sigmascope.diagnosis.cures import Cure, Cures
 from sigmascope.diagnosis.presentation import Ranking
-from sigmascope.diagnosis.presentation.results import SHOWN, layer_values, score
+from sigmascope.diagnosis.presentation.results import layer_values, score
 from sigmascope.diagnosis.ranking import Ranked
 from sigmascope.models import networks
 from sigmascope.report import text
+
+SHOWN = 3
 
 
 @pytest.fixture(scope="module")
