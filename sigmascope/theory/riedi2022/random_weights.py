@@ -363,7 +363,7 @@ def _between_relus(
         below = 1 - room(f) / f.r
         found = 2 * (1 + top(f)) / below if below > 0 else math.inf
         risk = 2 * math.exp(-(_theta(f.n) ** 2) / 2) + exception(f)
-        return Estimate(found, found, found, label, min(1.0, risk))
+        return Estimate(found, found, found, label, risk)
 
     def assuming(f: ResidualLayer) -> Iterator[Assumption]:
         yield f.gaussian()
