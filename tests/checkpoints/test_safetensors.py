@@ -89,6 +89,11 @@ def test_files_without_a_header_are_refused(tmp_path, cut):
 def test_a_header_beyond_the_file_or_the_format_is_refused(tmp_path, length):
     with pytest.raises(Refusal, match="it declares a header of"):
         read_header(str(file(tmp_path, {"w": entry()}, 16, length=length)))
+    path = file(tmp_path, {}, 0)
+    assert not read_header(str(path))[0]
+    path.write_bytes((path.stat().st_size - 7).to_bytes(8, "little") + path.read_bytes()[8:])
+    with pytest.raises(Refusal, match="it declares a header of"):  # one byte more than there is
+        read_header(str(path))
 
 
 def test_a_cut_file_is_refused(tmp_path):
