@@ -482,6 +482,11 @@ def _cut(piece: Piece, i: int, size: int) -> Cut | None:
 FIRST = re.compile(r"(?:^|\.)(\d+)\.")
 NORMAL = re.compile(r"parametrizations\.\w+\.original|weight_(v|orig)$")
 NORMALISED = "it is normalised before use; what is measured are the numbers as they are stored"
+BARE = re.compile(r"float8_\w+")  # as it is named where no scales were found
+UNSCALED = (
+    "numbers of eight bits without scales beside them, measured as they are stored; if a scale is "
+    "kept elsewhere, norms and singular values are to be multiplied with it"
+)
 
 
 def depth_of(name: str) -> int:
@@ -532,8 +537,9 @@ def found_in(
             out.append(Skipped(stored.name, "tensor", some))
             continue
         some = by_head(some, heads_of(stored.name, checkpoint.config)) if heads else some
-        if NORMAL.search(stored.name):
-            some = [replace(piece, note=piece.note or NORMALISED) for piece in some]
+        note = NORMALISED if NORMAL.search(stored.name) else ""
+        note = note or (UNSCALED if BARE.fullmatch(stored.dtype) else "")
+        some = [replace(piece, note=piece.note or note) for piece in some]
         found += [(stored, piece) for piece in some]
     return found, out
 

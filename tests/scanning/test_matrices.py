@@ -176,6 +176,13 @@ def test_what_is_normalised_before_use_is_said_to_be():
     assert "normalised before use" in said
 
 
+def test_numbers_of_eight_bits_without_scales_are_said_to_be():
+    codes = torch.ones(4, 3).to(torch.float8_e4m3fn)
+    (said,) = words({"a.weight": codes, "b.weight": torch.ones(4, 3)}).values()
+    assert "without scales" in said
+    assert not words({"a.weight": codes, "a.weight_scale": torch.tensor(0.5)})
+
+
 def test_a_kernel_of_one_pixel_is_what_its_name_says():
     state = {"attn.q.weight": torch.ones(4, 4, 1, 1), "conv.weight": torch.ones(4, 4, 3, 3)}
     assert kinds(state) == {"attn.q.weight": "attention query", "conv.weight": "convolution"}
