@@ -116,6 +116,9 @@ def state_dict(content: Any, location: str) -> StateDict:
     for key, value in content.items():
         if holder and key != holder:
             why = f"Beside `{holder}`, which holds the weights."
+            if holds(value) and any(isinstance(one, Array) for one in value.values()):
+                own = shown(repr(key_of(key)))
+                why = f"{why[:-1]}; to scan it, hand in that mapping: `torch.load(...)[{own}]`."
             found.left_out.append(LeftOut(str(key), why))
         elif holder:
             walk("", value, 0)

@@ -69,13 +69,16 @@ def test_kinds_of_eight_bits_read_as_float32(saved):
 
 def test_weights_are_found_among_what_a_loop_saves(saved):
     model = nn.Linear(3, 2)
-    content = {"epoch": 3, "optimizer": {"m": torch.ones(2, 2)}, "state_dict": model.state_dict()}
+    average = {"weight": torch.zeros(2, 3)}
+    content = {"epoch": 3, "optimizer": {"m": [1]}, "state_dict": model.state_dict(),
+               "ema": average}  # fmt: skip
     found = opens(
         saved(content),
         {"weight": model.weight.detach(), "bias": model.bias.detach()},
-        names=["weight", "bias", "epoch", "optimizer"],
+        names=["weight", "bias", "epoch", "optimizer", "ema"],
     )
-    assert found.left_out[0].why == "Beside `state_dict`, which holds the weights."
+    assert all("which holds the weights" in left.why for left in found.left_out)
+    assert ["`torch.load(...)['ema']`" in left.why for left in found.left_out] == [0, 0, 1]
 
 
 def test_parameters_and_ordered_mappings_are_read(saved):
