@@ -497,8 +497,8 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
 
 
 def _centred(rows: Tensor) -> Tensor:
-    wide = rows.double()
-    return wide - wide.mean(0)
+    wide = rows.to(torch.float64, copy=True)
+    return wide.sub_(wide.mean(0))
 
 
 def _size(rows: Tensor) -> float:
