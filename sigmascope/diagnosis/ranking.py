@@ -15,7 +15,7 @@ from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, windows
 from sigmascope.diagnosis.trainability.model import default_model, for_probing
 from sigmascope.diagnosis.trainability.short_runs import Probing
-from sigmascope.models.samples import Batch, Loss, of_output, scalar_loss
+from sigmascope.models.samples import Batch, Loss, beside, of_output, scalar_loss
 from sigmascope.models.subject import Subject
 
 __all__ = ["Entry", "Ranked", "looked", "rank", "ranked_entries"]
@@ -254,7 +254,7 @@ def ranked_entries(
             subject = Subject(e.model, e.batch, batch_dim=e.batch_dim)
             loss = of_output(e.loss, subject.output, subject.output_rule, e.targets)
             with random_states():  # a loss may draw
-                scalar_loss(loss, subject.output, e.targets)
+                scalar_loss(loss, subject.output, beside(e.model, e.targets))
         fitting.append(replace(e, loss=loss))
     entries = fitting
     budget, tried = Budget.of(budget), []

@@ -17,6 +17,7 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from operator import is_, setitem
@@ -179,6 +180,7 @@ def _pieces(t: Tensor) -> tuple[Tensor, ...]:
 
 
 AMPLE = 2**28  # bytes of a model's tensors that are copied every time
+SMALL = 2**14  # bytes of one that is copied every time in any model: it takes less than a checksum
 EVERY = 0.125  # of the memory allowed, for such copies
 COPIES = 0.5  # of it, for those of a first run, beside which layers write 0.4 of it
 ROW = 4096  # words that a checksum adds up at once
@@ -186,6 +188,39 @@ TOGETHER = 64  # rows of them that are added up while the cache holds them
 LONG = 2**15  # numbers from which on it is worth it to compare them by eight bytes
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LEFT_ALONE: Any = WeakIdKeyDictionary()  # tensors of big models, with the runs that left them so
+# while a door is open: checksums of tensors as a run has left them, with their versions and places
+SUMS: ContextVar[Any] = ContextVar("checksums", default=None)
+
+
+@contextmanager
+def one_door() -> Iterator[None]:
+    """From one run of a model to the next no code but this package's changes weights.
+
+    What that changes tells by its version or its address, so that a checksum holds until the next
+    run. Training between two doors may not: `weight.data.add_()` counts no version.
+    """
+    outer = SUMS.get()
+    token = SUMS.set(WeakIdKeyDictionary() if outer is None else outer)
+    try:
+        yield
+    finally:
+        SUMS.reset(token)
+
+
+def _untouched_since(t: Tensor) -> tuple[int, int] | None:
+    """What changes with a tensor or its memory; None where nothing tells."""
+    try:
+        return t._version, t.data_ptr()
+    except RuntimeError:  # of inference mode, or without memory of their own
+        return None
+
+
+def _known_checksum(t: Tensor) -> tuple[int, ...] | None:
+    sums = SUMS.get()
+    since, known = (None, None) if sums is None else sums.get(t, (None, None))
+    if since is not None and since == _untouched_since(t):
+        return known
+    return checksum(t.detach())
 
 
 def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
@@ -231,6 +266,8 @@ class Keepsake:
             changed = not _equal(self.alias, self.values)
         else:
             changed = self.checksum is not None and checksum(self.alias) != self.checksum
+            if self.checksum and not changed and (sums := SUMS.get()) is not None:
+                sums[t] = _untouched_since(t), self.checksum
         if changed:
             if self.values is None:
                 raise Refusal(
@@ -270,8 +307,13 @@ def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake
         Refusal: If copies have room neither in memory nor on disk.
     """
     ample = _ample(t for t in tensors if id(t) not in fluid)
-    known = [not (ample or id(t) in fluid or t.is_meta) and t in LEFT_ALONE for t in tensors]
-    sums = [checksum(t.detach()) if k else None for t, k in zip(tensors, known, strict=True)]
+    small = frozenset(id(t) for t in tensors if t.numel() * t.itemsize <= SMALL)
+    small = small if len(small) * SMALL <= AMPLE else frozenset[int]()
+    copied_always = fluid | small
+    known = [
+        not (ample or id(t) in copied_always or t.is_meta) and t in LEFT_ALONE for t in tensors
+    ]
+    sums = [_known_checksum(t) if k else None for t, k in zip(tensors, known, strict=True)]
     copied = [t for t, s in zip(tensors, sums, strict=True) if s is None and not t.is_meta]
     needed = _bytes(copied)
     file = None

@@ -253,8 +253,7 @@ class Subject:
     @cached_property
     def linear_pairs(self) -> tuple[LinearPair, ...]:
         """Layers with nothing but linear maps between; see `structure.linear_pairs`."""
-        with still(self.model):
-            return linear_pairs(self.model, self.batch, self._trace.calls)
+        return linear_pairs(self.model, self.batch, self._trace.calls)
 
     @property
     def output(self) -> Tensor:

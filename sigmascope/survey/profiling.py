@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from sigmascope.core import guard, products, records
 from sigmascope.core.guard import Progress, Refusal, allowed, door, size_words
@@ -19,7 +20,7 @@ from sigmascope.linalg.spectra import counted
 from sigmascope.models import Subject, weights
 from sigmascope.models.layers import in_words, is_matrix, module_name, multiply_adds, normalisers
 from sigmascope.models.samples import Batch, Loss, chosen, mapped, tensors
-from sigmascope.models.state import ALONE, apart, as_found, still
+from sigmascope.models.state import ALONE, apart, as_found, one_door, still
 from sigmascope.survey.views.base import ProfileView
 
 # ------------------------------------------------------------------------------
@@ -164,7 +165,7 @@ def profile(
     wanted = wanted_views(views)
     start = time.perf_counter()
     tell = progress or (lambda *_: None)
-    with guard.memory(memory), as_found(loss), counted() as work:
+    with guard.memory(memory), one_door(), as_found(loss), counted() as work:
         batch, targets, left = cut(model, batch, targets, batch_dim)
         subject = Subject(model, batch, targets, loss, outputs, batch_dim, generator)
         tell("forward pass", 0, len(wanted) + 2)
@@ -280,7 +281,8 @@ UNOWNED = "no layer that was called owns it: what it reads and writes was not me
 
 def covered(subject: Subject) -> tuple[tuple[Layer, ...], list[Skipped]]:
     """Layers in the order of calls; layers and weights of which no call was recorded."""
-    with still(subject.model):
+    # no code of the user's is run to read them, but where it computes them
+    with still(subject.model, weights=is_parametrized(subject.model)):
         sites = sorted({w.site for w in weights(subject.model)})
     owned: dict[str, list[str]] = {name: [] for name in subject.modules}
     for site in sites:

@@ -231,6 +231,7 @@ class Watch(Closing):
         removed(self._handles)
         self._inputs.close()
 
+    @on_cpu()
     def _end(self) -> None:
         self._over = True
         self._scheduler.close()

@@ -19,6 +19,7 @@ from sigmascope.linalg.spectra import spectrum
 from sigmascope.models.jacobian.adjoints import acts_as_linear
 from sigmascope.models.layers import Call, channel_dim, is_repeated, own_kind, transposed
 from sigmascope.models.samples import Batch
+from sigmascope.models.state import still
 from sigmascope.models.structure.operations import (
     MOVES,
     SHAPES,
@@ -129,17 +130,21 @@ def linear_pairs(model: nn.Module, batch: Batch, calls: Sequence[Call]) -> tuple
     if it is one with planted numbers of both signs too (see `planted`).
 
     Args:
-        model: Which somebody holds still.
+        model: As it is found.
         batch: What it is run on.
         calls: Of layers and normalisers, in the order in which they end.
 
     Cost: two forward passes, where there are such neighbours.
     """
-    near = [(a, b) for a, b in _neighbours(calls) if _applies_linearly(a) and _applies_linearly(b)]
-    for sign in (1, -1) if near else ():
-        run = planted(model, batch, calls, sign=sign) or ()
-        again = {(a.site, b.site) for a, b in _neighbours(run)}
-        near = [(a, b) for a, b in near if (a.site, b.site) in again]
+    near = [pair for pair in _neighbours(calls) if not any(map(_is_never_linear, pair))]
+    if not near:
+        return ()
+    with still(model):
+        near = [pair for pair in near if all(map(_applies_linearly, pair))]
+        for sign in (1, -1) if near else ():
+            run = planted(model, batch, calls, sign=sign) or ()
+            again = {(a.site, b.site) for a, b in _neighbours(run)}
+            near = [(a, b) for a, b in near if (a.site, b.site) in again]
     found: list[LinearPair] = []
     wide = lambda call, t: t.shape[channel_dim(call.module, t)]
     for first, second in near:
@@ -192,18 +197,17 @@ def _mark(t: Tensor) -> Mark:
     return len(flat), float(flat[:64].double().sum()) if len(flat) else 0.0
 
 
-def _applies_linearly(call: Call) -> bool:
+def _is_never_linear(call: Call) -> bool:
     module = call.module
-    if isinstance(module, nn.Embedding) or transposed(module):
-        return False
-    if isinstance(module, _ConvNd):
-        return module.groups == 1
-    known = isinstance(module, nn.Linear)
-    return known or (
-        not isinstance(module, _BatchNorm | nn.LayerNorm | nn.GroupNorm | nn.RMSNorm)
-        and not call.spoiled
-        and acts_as_linear(module, call.input, call.output.detach())
-    )
+    kinds = (nn.Embedding, _BatchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+    grouped = isinstance(module, _ConvNd) and module.groups != 1
+    return grouped or transposed(module) or isinstance(module, kinds)
+
+
+def _applies_linearly(call: Call) -> bool:
+    if isinstance(call.module, _ConvNd | nn.Linear):
+        return True
+    return not call.spoiled and acts_as_linear(call.module, call.input, call.output.detach())
 
 
 # ------------------------------------------------------------------------------

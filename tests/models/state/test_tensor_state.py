@@ -7,7 +7,7 @@ from torch import nn
 from sigmascope.core.guard import Refusal
 from sigmascope.models import state as kept_by
 from sigmascope.models.samples import run
-from sigmascope.models.state import ROW, TOGETHER, checksum, still
+from sigmascope.models.state import ROW, TOGETHER, checksum, one_door, still
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int8])
@@ -77,6 +77,76 @@ def test_a_large_model_is_copied_once_and_a_later_change_is_an_error(monkeypatch
     wrong = pytest.raises(Refusal, match=r"leave its weights as they are.*Load the model anew")
     with wrong, still(net), torch.no_grad():
         run(net, torch.ones(1, 4))
+
+
+def test_of_a_large_model_what_is_small_is_copied_and_comes_back(monkeypatch):
+    monkeypatch.setattr(kept_by, "AMPLE", 4 * kept_by.SMALL)
+    net = Late([2])
+    net.large = nn.Parameter(torch.ones(5 * 2**12))
+    before = net.layer.weight.detach().clone()
+    for _ in range(4):
+        with still(net), torch.no_grad():
+            run(net, torch.ones(1, 4))
+        assert torch.equal(net.layer.weight, before)
+
+
+@pytest.fixture
+def added_up(monkeypatch):
+    """How many checksums were made."""
+    monkeypatch.setattr(kept_by, "AMPLE", 0)
+    made = []
+    monkeypatch.setattr(kept_by, "checksum", lambda t: made.append(1) or checksum(t))
+    return made
+
+
+def test_while_a_door_is_open_a_checksum_holds_until_the_next_run(added_up):
+    net, counts = nn.Linear(4, 4, bias=False), []
+    with one_door():
+        for _ in range(4):
+            with still(net), torch.no_grad():
+                run(net, torch.ones(1, 4))
+            counts.append(len(added_up))
+    assert counts == [0, 2, 3, 4]  # the first run has copies, the second an entrance
+    with still(net):
+        pass
+    assert len(added_up) == 6
+
+
+@pytest.mark.parametrize("change", [
+    lambda p: p.mul_(2),
+    lambda p: p.detach().mul_(2),
+    lambda p: setattr(p, "data", 2 * p),
+])  # fmt: skip
+def test_what_changes_between_two_runs_of_a_door_is_no_change_of_the_second(change, added_up):
+    net = nn.Linear(4, 4, bias=False)
+    with one_door(), torch.no_grad():
+        for _ in range(3):
+            with still(net):
+                run(net, torch.ones(1, 4))
+        change(net.weight)
+        now = net.weight.clone()
+        with still(net):
+            run(net, torch.ones(1, 4))
+    assert torch.equal(net.weight, now)
+
+
+def test_training_between_two_doors_is_no_change_whatever_it_counts(added_up):
+    net = nn.Linear(4, 4, bias=False)
+    for _ in range(4):
+        with one_door(), still(net), torch.no_grad():
+            run(net, torch.ones(1, 4))
+        net.weight.data.mul_(2)
+    assert added_up
+
+
+def test_a_change_in_a_run_is_an_error_though_the_checksum_was_known(added_up):
+    net = Late([3])
+    with one_door(), torch.no_grad():
+        for _ in range(3):
+            with still(net):
+                run(net, torch.ones(1, 4))
+        with pytest.raises(Refusal, match="leave its weights as they are"), still(net):
+            run(net, torch.ones(1, 4))
 
 
 def test_what_is_given_back_goes_on_after_a_part_that_cannot_be(monkeypatch):
