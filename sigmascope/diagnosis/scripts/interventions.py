@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
 from sigmascope.core.guard import random_states
 from sigmascope.diagnosis.scripts.comparisons import is_edges, largest_score
+from sigmascope.diagnosis.scripts.seen import Line
 from sigmascope.models.samples import mapped, tensors
 
 LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
@@ -556,6 +557,9 @@ class OneDraw(Intervention):
 
     def __post_init__(self) -> None:
         self._waiting: tuple[Any, Tensor] | None = None
+        lines = [place.says for place in self.places if isinstance(place, Line)]
+        if len(lines) > 1:
+            self.says = f"what is drawn at {' and at '.join(sorted(lines))} drawn once"
 
     def joins_draws(self) -> bool:
         return True

@@ -64,6 +64,7 @@ from sigmascope.diagnosis.scripts.non_finite import Origins
 from sigmascope.diagnosis.scripts.replay import (
     LOSSES,
     NODES,
+    NOISES,
     Inside,
     Recorder,
     Step,
@@ -340,7 +341,8 @@ class Observer(Closing):
             if "entropy" in vars(kind):
                 wrap(kind, "entropy", self._entropy)
         if self.intervention.joins_draws():
-            wrap(torch, "randint", self._drawn)
+            for name in ("randint", *NOISES):
+                wrap(torch, name, self._drawn)
         if self.intervention.keeps_graph():
             wrap(Tensor, "detach", self._detached)
             wrap(torch, "normal", self._normal)
@@ -405,12 +407,15 @@ class Observer(Closing):
         for seen, value in kept:
             with suppress(RuntimeError):
                 seen.values.append(float(value))
-        self.run.spreads = self._recorder.spreads
+        self.run.spreads, self.run.returned = self._recorder.spreads, self._recorder.returned
         # where the graph was cut, with what never receives a gradient because of it
         never = {key for key, still in self._without.items() if still} - self._reached
         of = sum(count for _, count in self._names.values())
         looked, self.run.cuts = max(1, min(LOOKED, self.run.steps)), []
-        for place, cut in self._recorder.cuts.items():
+        # first those that are of the loss by which it was to learn, as a generator is detached
+        # rightly for its judge's
+        cuts = sorted(self._recorder.cuts.items(), key=lambda pair: not never & pair[1].due)
+        for place, cut in cuts:
             lost = [self._names[key] for key in self._names if key in never & cut.behind]
             numbers = sum(count for _, count in lost)
             fed, across = (n / looked if cut.largest > 1 else 0.0 for n in (cut.fed, cut.across))
@@ -783,8 +788,10 @@ class Observer(Closing):
             self._end()
 
     def _derived(self, own: Callable[..., Any], args: Any, named: Any) -> Any:
-        found = own(*args, **named)
         direct = self._own(sys._getframe(2).f_code.co_filename)
+        if direct and self.intervention.keeps_graph() and len(args) < 5:
+            named = {**named, "create_graph": True}
+        found = own(*args, **named)
         kept = named.get("create_graph", args[4] if len(args) > 4 else False)
         if not direct or self._dozing or not torch.is_grad_enabled():
             return found
@@ -1138,6 +1145,8 @@ class Observer(Closing):
                 for g in (g for o in self._live for g in o.gradients):
                     g.stepped = g.left = g.gave = g.old = None  # what is known is of before
                     g.given = False
+        if self._recorder.looking:
+            self._recorder.stepped({id(p) for p in held_by(optimizer)})
         self._recorder.looking = each.seen.steps < LOOKED
         if run.steps == KEPT:
             self._recorder.end()  # here, for within a backward pass it is not on top

@@ -349,9 +349,10 @@ def _name(node: ast.AST) -> str:
     return getattr(func, "attr", getattr(func, "id", ""))
 
 
-def _kept(run: ScriptRun, _: Finding) -> Change | None:
+def _kept(run: ScriptRun, finding: Finding) -> Change | None:
     """What is detached stays in the graph; a draw is one that gradients go through."""
-    told = [c for c in run.cuts if c.how in ("detach", "data", "sample")]
+    told = [c for c in run.cuts if c.how in ("detach", "data", "sample", "grad")]
+    told = [c for c in told if c.place is not None and c.place.says == finding.site]
     cut = max(told, key=lambda c: (bool(c.names), c.fed, c.across), default=None)
 
     def change(node: ast.AST, text: Text) -> str | None:
@@ -363,6 +364,12 @@ def _kept(run: ScriptRun, _: Finding) -> Change | None:
             )
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             return None
+        if cut is not None and cut.how == "grad":
+            graphs = ("retain_graph", "create_graph")  # the one keeps what the other needs
+            rest = [text(k) for k in node.keywords if k.arg not in graphs]
+            given = [*map(text, node.args), *rest, "create_graph=True"]
+            whole = node.func.attr == "grad" and len(node.args) <= 3
+            return f"{text(node.func)}({', '.join(given)})" if whole else None
         if node.func.attr == "detach" and not node.args:
             return text(node.func.value)
         if node.func.attr == "sample":

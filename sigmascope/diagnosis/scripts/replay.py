@@ -67,6 +67,7 @@ SOURCES = frozenset({
     "rand", "randn", "rand_like", "randn_like", "randperm", "randint", "uniform", "normal",
     "exponential", "log_normal", "cauchy",
 })  # fmt: skip
+NOISES = ("randn", "randn_like")  # of which two in a step may be meant to be one
 FIRST, FEW_OF_EACH = 64, 8  # numbers by which a batch is known again, of one dimension or more
 UNSEEN = -1e4  # a score that no softmax sees
 ENOUGH = 8  # numbers of a draw, that do not come again by chance
@@ -77,6 +78,8 @@ MAXIMA = ("max", "amax", "gather")  # of values of actions, as of a step that li
 WALKS = 3  # graphs that are followed from one place
 NODES = 20_000  # of a graph, at which one stops
 SHAPED = ("view", "reshape")
+GATHERED = ("getitem", "index_select", "gather")  # rows, as what a node sends along its edges
+ADDED = ("index_add", "scatter_add", "scatter_reduce", "index_reduce")  # into rows
 EXCHANGED = 64  # numbers of a tensor whose shape is looked at
 INDEXED = ("getitem", "gather", "index_select", "take", "embedding")
 SAMPLES = 128  # that a diagnosis takes
@@ -350,6 +353,8 @@ class GraphCut:
         across: How often another module was, or with what is made of one of them.
         carried: How often it was of what a module gave before the last backward pass.
         lost: How often a loss was made of it by no module, and of nothing else that leads there.
+        fresh: Whether no optimizer has stepped since.
+        due: Those of `behind` that the optimizer has which stepped next.
         out: The last ones.
         less: The last one that is a difference, and the node of what was taken away in it.
     """
@@ -362,6 +367,8 @@ class GraphCut:
     across: int = 0
     carried: int = 0
     lost: int = 0
+    fresh: bool = True
+    due: set[int] = field(default_factory=set)
     out: list[weakref.ref[Tensor]] = field(default_factory=list)
     less: tuple[weakref.ref[Tensor] | None, Any] = (None, None)
 
@@ -393,12 +400,14 @@ class Recorder(TorchFunctionMode):
         within: Whether a module with parameters is running, of which nothing else is heard.
         ahead: Modules, by identity, of whose output without gradients and of data a sum is made, as
             targets are that look ahead; or such sums, which are detached behind it.
-        draws: How often of two draws of whole numbers alike one went into a module and the other
-            was an index alone, by the places of both.
+        draws: How often of two draws alike one went into a module and the other one alone was an
+            index, or what an output is compared with, by the places of both.
         reordered: How often a tensor was given a shape of the same lengths in another order, by
             place and both shapes.
         laid: Where a row of whole numbers was laid out as several, by its memory.
         parts: Which samples of what a model gives without gradients are looked at apart.
+        returned: How often rows that are gathered at the ends of edges were added up at the same
+            ends, by the places of both.
     """
 
     def __init__(self, place: Callable[[], Any]) -> None:
@@ -418,7 +427,10 @@ class Recorder(TorchFunctionMode):
         self.ahead, self.draws = set[int](), Counter[Any]()
         self.reordered, self.laid = Counter[Any](), dict[int, Any]()
         self.parts = list[Tensor]()
-        self._whole: list[tuple[Any, Any, Tensor]] = []  # numbers drawn in this pass: how, where
+        self.returned = Counter[Any]()
+        # rows that are gathered by one end of edges, and what is made of each: that end, and where
+        self._sent = dict[int, tuple[weakref.ref[Tensor], Tensor, Any]]()
+        self._alike: list[tuple[Any, Any, Tensor]] = []  # draws of this pass: how, where
         self.shares: Any = None
         self._quiet: tuple[int, list[weakref.ref[Tensor]]] = 0, []  # and what is made of it
         self._passes = 0  # backward passes
@@ -458,9 +470,10 @@ class Recorder(TorchFunctionMode):
                     self.again[key] = same + (value == before), of + 1
                 if last < self._passes or math.isnan(before):
                     self._draws[key] = self._passes, value
-                if self.looking and name == "randint":
+                if self.looking and name in ("randint", *NOISES):
                     how = str((args, {k: v for k, v in (kwargs or {}).items() if k != "generator"}))
-                    self._whole.append((how, self._place(), found))
+                    how = how if name == "randint" else f"noise of {tuple(found.shape)}"
+                    self._alike.append((how, self._place(), found))
         if not torch.is_grad_enabled():
             if self.looking:
                 with suppress(Exception):
@@ -478,6 +491,10 @@ class Recorder(TorchFunctionMode):
                     if sorted(shapes[0]) == sorted(shapes[1]) and found.numel() >= EXCHANGED:
                         long = [[n for n in shape if n > 1] for shape in shapes]
                         self.reordered[self._place(), shapes] += long[0] != long[1]
+                if name in ADDED:
+                    self._arrive(*(*args, *(kwargs or {}).values())[2:4])
+                elif isinstance(found, Tensor) and found.ndim > 1:
+                    self._send(name, [*tensors((args, kwargs or {}))], found)
                 if name in MASKING and (mask := _hidden(name, args, kwargs or {})) is not None:
                     self.hidden.append((self._place(), mask))
                 if name in CUTS and isinstance(args[0], Tensor) and args[0].grad_fn is not None:
@@ -493,6 +510,29 @@ class Recorder(TorchFunctionMode):
                 cast = (device, torch.get_autocast_dtype(device)) if on else None
                 self._hear(_Heard(func, None, args, named, found, cast), name)
         return found
+
+    def _send(self, name: str, given: list[Tensor], found: Tensor) -> None:
+        """Rows are gathered by one end of edges, or something is made of such rows, each alone."""
+        if name in GATHERED and len(given) == 2 and (end := _end_of(given[1])) is not None:
+            self._sent[id(found)] = weakref.ref(found), end, self._place()
+        elif self._sent:
+            rows = [t for t in given if not (t.is_leaf and t.requires_grad)]  # beside weights
+            sent = self._sent.get(id(rows[0] if rows[0].ndim > 1 else rows[-1])) if rows else None
+            if sent is None or (first := sent[0]()) is None:
+                return
+            # alone, or each with a number of its own edge
+            weighed = len(rows) == 2 and name in ("mul", "div")
+            weighed = weighed and min(t.numel() for t in rows) == len(first) < first.numel()
+            if (len(rows) == 1 or weighed) and len(found) == len(first):
+                self._sent[id(found)] = weakref.ref(found), *sent[1:]
+
+    def _arrive(self, index: Tensor, rows: Tensor) -> None:
+        """Rows are added up: whether where they were gathered, each to what it is of."""
+        ref, end, where = self._sent.get(id(rows), (None, None, None))
+        if ref is None or end is None or ref() is not rows:
+            return
+        to = index if index.ndim == 1 else index.flatten(1)[:, 0]
+        self.returned[where, self._place()] += torch.equal(to, end)
 
     def _passes_by(self, name: str, args: Any) -> bool:
         """Whether it is `b + (a - b).detach()`: the value of one, and the gradient of the other."""
@@ -552,7 +592,7 @@ class Recorder(TorchFunctionMode):
         if place is None:
             return
         cut = self.cuts.setdefault(place, GraphCut(how))
-        cut.count += 1
+        cut.count, cut.fresh = cut.count + 1, True
         when, ref = self._gave.get(id(t), (self._passes, None))
         cut.carried += when < self._passes and ref is not None and ref() is t
         cut.largest = max(cut.largest, t.numel())
@@ -598,29 +638,43 @@ class Recorder(TorchFunctionMode):
         if self.looking and not self._ended and of.grad_fn is not None:
             self._cut("grad", of, found)
 
+    def stepped(self, held: set[int]) -> None:
+        """An optimizer has stepped: what was cut before was for its loss, and is not for the next.
+
+        Args:
+            held: Its parameters, by identity.
+        """
+        for cut in self.cuts.values():
+            cut.due |= cut.behind & held if cut.fresh else set()
+            cut.fresh = False
+
     def ends_in(self, loss: Tensor) -> None:
         """A loss is passed back: whether a derivative without a graph is a part of it."""
         for cut in self.cuts.values():
             cut.lost += cut.how == "grad" and any(ref() is loss for ref in cut.out)
-        if len(self._whole) < 2:
+        if len(self._alike) < 2:
             return
-        # of draws alike, which go into modules, and which are indices alone
+        # of draws alike, which go into modules, and which are indices or what is told alone
         made = {id(t): heard for heard in self._heard for t in tensors(heard.out)}
-        drawn = {id(t): (how, where, k) for k, (how, where, t) in enumerate(self._whole)}
+        drawn = {id(t): (how, where, k) for k, (how, where, t) in enumerate(self._alike)}
         left = [t for h in self._heard if h.module is not None for t in h.given]
+        given = {id(t) for t in left}  # as it is: data that are made up
         fed, seen = set[Any](), set[int]()
         while left:
             t = left.pop()
-            if id(t) in drawn:
+            if id(t) in drawn and (id(t) not in given or not t.is_floating_point()):
                 fed.add(drawn[id(t)])
             heard = made.get(id(t))
             if id(t) not in seen and heard is not None:
                 left += _taken(heard)[0]
             seen.add(id(t))
-        taken = (t for h in self._heard if h.function is not None for t in _taken(h)[1])
-        indices = {drawn[id(t)] for t in taken if id(t) in drawn}
-        for how, where, _ in indices - fed:
-            for other, there, _ in fed - indices:
+        own = [(h, _name(h.function)) for h in self._heard if h.function is not None]
+        taken = (t for h, _ in own for t in _taken(h)[1])
+        pairs = (h.given for h, name in own if name in (*LOSSES, "sub"))
+        told = (t for pair in pairs if any(t.requires_grad for t in pair) for t in pair)
+        alone = {drawn[id(t)] for t in (*taken, *told) if id(t) in drawn}
+        for how, where, _ in alone - fed:
+            for other, there, _ in fed - alone:
                 self.draws[where, there] += how == other
 
     def sampled(self, spread: Any, found: Tensor) -> None:
@@ -663,7 +717,8 @@ class Recorder(TorchFunctionMode):
         self._scores.clear()
         self._of_acts.clear()
         self._sums.clear()
-        self._whole.clear()
+        self._alike.clear()
+        self._sent.clear()
 
     def called(self, module: nn.Module, args: Any, named: Any, out: Any, *, fresh: bool) -> None:
         """A module with parameters was called.
@@ -1138,6 +1193,21 @@ def _hidden(name: str, args: Any, named: Mapping[str, Any]) -> Tensor | None:
     if hidden is None or hidden.ndim < 2 or hidden.dtype != torch.bool:
         return None
     return hidden if hidden.ndim == 2 else hidden.flatten(1, -2).all(1)
+
+
+def _end_of(index: Tensor) -> Tensor | None:
+    """One end of the edges of a graph, as an index that is a part of both; None if it is none.
+
+    Args:
+        index: One number an edge, or as many of it as a row has.
+    """
+    both = index._base
+    column = index if index.ndim == 1 else index.flatten(1)[:, 0]
+    if both is None or index.dtype != torch.long or both.ndim != 2 or 2 not in both.shape:
+        return None
+    one, other = both if len(both) == 2 else both.T
+    # and no node sends to itself alone
+    return column if len(column) == len(one) > 2 and not torch.equal(one, other) else None
 
 
 def _taken(heard: _Heard) -> tuple[list[Tensor], list[Tensor]]:

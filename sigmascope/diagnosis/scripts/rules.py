@@ -1996,9 +1996,18 @@ HELD_OUT_NODES = Kind(
     "Kipf & Welling 2017, Eq. 10: the loss is of the nodes whose labels are given",
     even_if_it_learns=True,
 )
+OWN_MESSAGES = Kind(
+    "own-messages",
+    "what is gathered at one end of the edges of a graph is added up at the same end",
+    "Arithmetic: a node receives itself, as often as it has edges, and nothing of its neighbours",
+    even_if_it_learns=True,
+)
 
 
-@rule("script", AGREEING_ADVERSARIES, TURNED_TRIPLETS, ANSWER_AMONG_INPUTS, HELD_OUT_NODES)
+@rule(
+    "script",
+    *(AGREEING_ADVERSARIES, TURNED_TRIPLETS, ANSWER_AMONG_INPUTS, HELD_OUT_NODES, OWN_MESSAGES),
+)
 def mistaken_tasks(run: ScriptRun) -> Iterator[Finding]:
     """Losses that fall, and ask for something else than is meant."""
     for place, (same, of) in run.agreed.items():
@@ -2054,6 +2063,17 @@ def mistaken_tasks(run: ScriptRun) -> Iterator[Finding]:
                 "is learned.",
                 ("Leave the target out of the inputs, if it is not there where it is asked for.",),
             )
+    for (gathered, added), count in run.returned.items():
+        if run.steps >= FEW and count >= LOOKS:
+            yield OWN_MESSAGES.finding(
+                _where(gathered),
+                "warning",
+                _share(count, count),
+                f"What is gathered at {_where(gathered)} by one end of the edges is added up at "
+                f"{_where(added)} by the same end: each node receives itself, as often as it has "
+                "edges, and nothing of its neighbours.",
+                ("Gather where an edge begins (`x[src]`), and add up where it ends (`dst`).",),
+            )
 
 
 MINIMISED_ENTROPY = Kind(
@@ -2082,8 +2102,8 @@ def minimised_entropy(run: ScriptRun) -> Iterator[Finding]:
 
 DRAWN_TWICE = Kind(
     "drawn-twice",
-    "of two draws of whole numbers alike one goes into a model and the other one is an index, and "
-    "the script comes farther where they are one",
+    "of two draws alike one goes into a model and the other one is an index, or noise that outputs "
+    "are compared with, and the script comes farther where they are one",
     SOURCE,
 )
 FORGOTTEN_STATE = Kind(

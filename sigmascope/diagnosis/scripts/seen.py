@@ -411,8 +411,8 @@ class ScriptRun:
             one, by place.
         entropies: How often entropies of distributions were made smaller by a step, and how often
             there were any, by place.
-        draws: How often of two draws of whole numbers alike one went into a model and the other was
-            an index, by the places of both.
+        draws: How often of two draws alike one went into a model and the other was an index, or
+            what an output is compared with, by the places of both.
         rewritten: How far data were changed over their size by being read.
         lost_calls: Calls of models with gradients that led to no loss, and all there were, behind
             the first backward pass.
@@ -433,6 +433,8 @@ class ScriptRun:
             that are scored apart, by the place of the loss.
         across: What an id tells of the one that is to follow it, and of that of the next sample at
             the same step, in nats, by the place of the loss; and where they were laid out in rows.
+        returned: How often rows that are gathered at the ends of edges were added up at the same
+            ends, by the places of both.
         spreads: Operations between output and loss that spread an output over targets of another
             rank: name, both shapes, place; how often in the steps that were recorded.
         step: The one of the main optimizer, if it was recorded.
@@ -520,6 +522,7 @@ class ScriptRun:
     agreed: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
     told_apart: dict[Line | None, float] = field(default_factory=dict)
     answers: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
+    returned: Counter[Any] = field(default_factory=Counter)
     spreads: Counter[Any] = field(default_factory=Counter)
     step: Step | None = field(default=None, compare=False)
     unheard: str = ""

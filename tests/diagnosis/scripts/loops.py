@@ -344,6 +344,11 @@ class Net(nn.Module):
 net, edges, chance = Net(), torch.randint(256, (2, 512)), torch.rand(256)
 test, train = {}
 """
+SENT = "x.index_add(0, edges[1], x[edges[0]])"
+SOFTLY = """x[edges[0]] - x[edges[1]]
+        size = h.square().sum(1, keepdim=True).neg().exp()
+        whole = torch.zeros(len(x), 1).index_add(0, edges[1], size)
+        h = torch.zeros_like(x).index_add(0, edges[1], size / whole[edges[1]] * h)"""
 OF_NODES = """\
 out = net(X, edges)
         loss = nn.functional.cross_entropy({})
@@ -385,6 +390,10 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     "turned-triplets": ((LOSS, TRIPLETS.format("4", "0.01")),),
     "held-out-nodes": (
         (SETUP, NODES.format(BY_CHANCE)), ("loss = " + LOSS, OF_NODES.format("out, Y")),
+    ),
+    "own-messages": (
+        (SETUP, NODES.format(BY_CHANCE).replace("x[edges[0]]", "x[edges[1]]")),
+        ("loss = " + LOSS, OF_NODES.format("out[train], Y[train]")),
     ),
     "answer-among-inputs": (
         (LOSS, "nn.functional.mse_loss(model(x)[:, 0], 1 - 3 * x[:, 4])"), ("lr=0.5)", "lr=0.05)"),
@@ -759,6 +768,10 @@ HEALTHY = {
              BY_CHANCE, "out, Y, reduction='none'); loss = (loss * train).mean("),
         )
     },
+    "neighbours that are weighed": (
+        (SETUP, NODES.format(BY_CHANCE).replace(SENT, SOFTLY)),
+        ("loss = " + LOSS, OF_NODES.format("out[train], Y[train]")),
+    ),
     "groups of samples that are no graph": (
         (SETUP, NODES.format(BY_CHANCE)),
         ("loss = " + LOSS, OF_NODES.format("out, Y").replace("net(X, edges)", "model(X)")),

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, RandomSampler
 from sigmascope.diagnosis.scripts import interventions as made
 from sigmascope.diagnosis.scripts.observer import Observer
 from sigmascope.diagnosis.scripts.rules import found_in
-from tests.diagnosis.scripts.loops import FAULTY, HEALTHY, SETUP, STEP, UP_TO, code
+from tests.diagnosis.scripts.loops import FAULTY, HEALTHY, LOSS, SETUP, SLOPE, STEP, UP_TO, code
 from tests.diagnosis.scripts.test_rules import run
 
 WRITTEN = ((FAULTY, "hand-written-backward"), (HEALTHY, "backward of its own"))
@@ -161,6 +161,12 @@ def test_hidden_layers_are_normalised_and_the_last_is_not(first, last, shape, ax
 
 def test_what_a_script_detaches_stays_in_the_graph():
     text = code(*FAULTY["cut-graph"])
+    assert run(text, intervention=made.KeptGraph()).loss.values[-1] < run(text).loss.values[-1]
+
+
+def test_a_derivative_that_a_loss_is_made_of_has_a_graph():
+    sloped = SLOPE.format(", retain_graph=True", " + 9 * slope.abs().mean()")
+    text = code(("loss = " + LOSS, sloped), ("lr=0.5", "lr=0.01"))
     assert run(text, intervention=made.KeptGraph()).loss.values[-1] < run(text).loss.values[-1]
 
 

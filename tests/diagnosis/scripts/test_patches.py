@@ -33,6 +33,7 @@ from tests.diagnosis.scripts.loops import (
     RARE,
     SCALED,
     SETUP,
+    SLOPE,
     STEP,
     VALUED,
     ZERO,
@@ -42,6 +43,7 @@ from tests.diagnosis.scripts.loops import (
 KEPT = (
     "    if epoch == 0: kept = model.state_dict()\n    if epoch == 2: model.load_state_dict(kept)\n"
 )
+KEEPS, SQUARED = ", retain_graph=True", " + slope.square().mean()"
 SHARES = "nn.functional.kl_div(model(x).softmax(1), nn.functional.one_hot(y, 2).float())"
 CHANGED = (
     "gradients-not-zeroed", "zeroed-before-step", "zeroed-between-batches", "step-before-backward",
@@ -79,6 +81,7 @@ def lines_of(text, tmp_path, findings=None):
         *((name, FAULTY[name]) for name in CHANGED),
         ("nothing-loaded", ((LOADER, KEPT + LOADER),)),
         ("unshared-probabilities", ((LOSS, SHARES),)),
+        ("cut-graph", (("loss = " + LOSS, SLOPE.format(KEEPS, SQUARED)),)),
         ("attached-target", ((SETUP, VALUED), ("loss = " + LOSS, BASELINE.format("a", "")))),
         ("reversed-class-weights", (RARE, (DRAWN[0], DRAWN[1].format(COUNTS.format("[Y]"))))),
     ],

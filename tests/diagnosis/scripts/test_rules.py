@@ -17,6 +17,7 @@ from tests.diagnosis.scripts.loops import (
     BACK,
     BASELINE,
     BROKEN,
+    BY_CHANCE,
     CONTINUED,
     COUNTS,
     DECODED,
@@ -34,10 +35,13 @@ from tests.diagnosis.scripts.loops import (
     LOSS,
     MADE,
     NEXT_OF,
+    NODES,
+    OF_NODES,
     PARTS,
     RARE,
     READ,
     READS,
+    SENT,
     SETUP,
     SLOPE,
     STEP,
@@ -479,6 +483,31 @@ def test_a_finding_leads_to_the_line_where_it_is():
     assert "zero_grad" in text.splitlines()[at - 1]
 
 
+AGAINST = """
+other = nn.Linear(8, 8)
+second = torch.optim.SGD(other.parameters(), lr=0.1)
+"""
+JUDGED = """\
+        made = other(torch.randn(16, 8))
+        loss = nn.functional.cross_entropy(model(made.detach()), y)
+"""
+TURNED = """\
+        second.zero_grad()
+        nn.functional.cross_entropy(model(made.detach()), y).backward()
+        second.step()
+"""
+
+
+def test_of_two_cuts_that_is_told_which_is_of_the_loss_to_learn_by():
+    """A generator is detached for the loss of its judge, and is to learn by its own."""
+    lost = ("        loss = " + LOSS + "\n", JUDGED)
+    text = code((SETUP, AGAINST), lost, (STEP, STEP + TURNED))
+    found = [f for f in found_in(run(text)) if f.name == "cut-graph"]
+    assert [text.splitlines()[int(f.site.rpartition(":")[2]) - 1].strip() for f in found] == [
+        TURNED.splitlines()[1].strip()
+    ]
+
+
 BETWEEN = {  # how what a module gives is taken out of the graph on its way to another one
     "model[2](model[:2](x).detach() + 0 * model[:2](x))": "note",
     "model[2](torch.distributions.Normal(model[:2](x), 1.0).sample()) + 0 * model(x)": "warning",
@@ -592,6 +621,43 @@ def test_of_two_draws_alike_one_is_an_index_and_one_goes_in(most, drawn):
     loss = "nn.functional.cross_entropy(model(X[k] + 0 * t[:, None]), Y[k])"
     seen = run(code(("loss = " + LOSS, twice + loss)))
     assert (seen.draws.total() > 0) == drawn
+
+
+@pytest.mark.parametrize(
+    ("given", "told", "drawn"),
+    [
+        ("x + a", "b", True),
+        ("x + a", "a", False),
+        ("x + a + 0 * b", "b", False),  # noise that is put on noise
+        ("x + a", "x + b", False),  # a sample that is seen twice, as to learn what is no noise
+        ("a", "b", False),  # data that are made up
+    ],
+)
+def test_of_two_draws_alike_one_is_noise_that_outputs_are_compared_with(given, told, drawn):
+    twice = "a, b = torch.randn(16, 8), torch.randn_like(x); loss = "
+    loss = f"(nn.functional.pad(model({given}), (0, 6)) - ({told})).square().mean()"
+    seen = run(code(("loss = " + LOSS, twice + loss)))
+    assert (seen.draws.total() > 0) == drawn
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        ("x.index_add(0, b, x[b])", True),
+        ("x.scatter_add(0, b[:, None].expand(-1, 8), x.index_select(0, b))", True),
+        ("x.index_add(0, b, self.net[1](x[b] * w[:, None]))", True),  # a number for each edge
+        ("x.index_add(0, b, x[b] * x[a])", False),
+        ("x.index_add(0, b, x[b] + x[a])", False),
+        ("x.index_add(0, b, x[a] * w[:, None])", False),
+        ("x.index_add(0, b, x[b.clone()])", False),  # which is no edge that one knows of
+    ],
+)
+def test_what_is_gathered_where_it_is_added_up_is_of_no_neighbour(made, told):
+    ends = f"(a := edges[0], b := edges[1], w := torch.ones(512), {made})[-1]"
+    nodes = NODES.format(BY_CHANCE).replace(SENT, ends)
+    loss = OF_NODES.format("out[train], Y[train]")
+    seen = run(code((SETUP, nodes), ("loss = " + LOSS, loss)))
+    assert (seen.returned.total() > 0) == told
 
 
 def test_a_plan_of_batches_that_steps_with_each_epoch_is_told_apart_from_one_that_is_long():
