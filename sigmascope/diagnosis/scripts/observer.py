@@ -407,6 +407,7 @@ class Observer(Closing):
         for seen, value in kept:
             with suppress(RuntimeError):
                 seen.values.append(float(value))
+        self.run.overlaps = self._recorder.overlaps
         self.run.spreads, self.run.returned = self._recorder.spreads, self._recorder.returned
         # where the graph was cut, with what never receives a gradient because of it
         never = {key for key, still in self._without.items() if still} - self._reached

@@ -406,6 +406,8 @@ class Recorder(TorchFunctionMode):
             place and both shapes.
         laid: Where a row of whole numbers was laid out as several, by its memory.
         parts: Which samples of what a model gives without gradients are looked at apart.
+        overlaps: Between which numbers outputs lie that an overlap with zeros and ones is taken of,
+            as what both have in common over the sum of both, by place.
         returned: How often rows that are gathered at the ends of edges were added up at the same
             ends, by the places of both.
     """
@@ -428,6 +430,10 @@ class Recorder(TorchFunctionMode):
         self.reordered, self.laid = Counter[Any](), dict[int, Any]()
         self.parts = list[Tensor]()
         self.returned = Counter[Any]()
+        self.overlaps = dict[Any, tuple[float, float]]()
+        # an output, zeros and ones that it was multiplied by, that product, and numbers that are
+        # fewer and made of them, by identity: with what they are made of
+        self._made_of = dict[int, tuple[Tensor, frozenset[str]]]()
         # rows that are gathered by one end of edges, and what is made of each: that end, and where
         self._sent = dict[int, tuple[weakref.ref[Tensor], Tensor, Any]]()
         self._alike: list[tuple[Any, Any, Tensor]] = []  # draws of this pass: how, where
@@ -491,6 +497,8 @@ class Recorder(TorchFunctionMode):
                     if sorted(shapes[0]) == sorted(shapes[1]) and found.numel() >= EXCHANGED:
                         long = [[n for n in shape if n > 1] for shape in shapes]
                         self.reordered[self._place(), shapes] += long[0] != long[1]
+                if isinstance(found, Tensor):
+                    self._overlap(name, args, found)
                 if name in ADDED:
                     self._arrive(*(*args, *(kwargs or {}).values())[2:4])
                 elif isinstance(found, Tensor) and found.ndim > 1:
@@ -533,6 +541,27 @@ class Recorder(TorchFunctionMode):
             return
         to = index if index.ndim == 1 else index.flatten(1)[:, 0]
         self.returned[where, self._place()] += torch.equal(to, end)
+
+    def _overlap(self, name: str, args: Any, found: Tensor) -> None:
+        """Something of how far an output overlaps with zeros and ones is computed."""
+        given = [*tensors(args)]
+        if name == "mul" and len(given) == 2 and given[0].shape == given[1].shape != ():
+            mask, out = sorted(given, key=lambda t: t.requires_grad)
+            apart = out.requires_grad and not mask.requires_grad and mask.numel() <= SMALL
+            if apart and bool(((mask == 0) | (mask == 1)).all()):
+                parts = (out, "out"), (mask, "mask"), (found, "both")
+                self._made_of = {id(t): (t, frozenset((word,))) for t, word in parts}
+        elif self._made_of:
+            known = [self._made_of.get(id(t), (t, frozenset[str]())) for t in given]
+            whole, _ = next(iter(self._made_of.values()))
+            words = [words for _, words in known]
+            if found.numel() < whole.numel() and any(words):
+                self._made_of[id(found)] = found, frozenset[str]().union(*words)
+            of_both = name == "div" and len(words) == 2
+            if of_both and "both" in words[0] and {"out", "mask"} <= words[1]:
+                where, now = self._place(), whole.detach()
+                low, high = self.overlaps.get(where, (math.inf, -math.inf))
+                self.overlaps[where] = min(low, float(now.min())), max(high, float(now.max()))
 
     def _passes_by(self, name: str, args: Any) -> bool:
         """Whether it is `b + (a - b).detach()`: the value of one, and the gradient of the other."""
@@ -719,6 +748,7 @@ class Recorder(TorchFunctionMode):
         self._sums.clear()
         self._alike.clear()
         self._sent.clear()
+        self._made_of.clear()
 
     def called(self, module: nn.Module, args: Any, named: Any, out: Any, *, fresh: bool) -> None:
         """A module with parameters was called.

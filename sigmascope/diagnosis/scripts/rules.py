@@ -764,8 +764,8 @@ def unswitched_evaluation(run: ScriptRun) -> Iterator[Finding]:
                 f"{m.kind} is asked without gradients at {_where(m.asked_at)}, batch after batch, "
                 "in training mode: dropout draws there, and batch normalisers use the batch at "
                 "hand, which also moves their statistics. If that is a score, it is not the one "
-                "that the model will have.",
-                ("Call `model.eval()` before, and `model.train()` behind it.",),
+                "that the model will have; if another one is taught by it, that is taught noise.",
+                ("Call `model.eval()` before, and `model.train()` behind it, if it trains on.",),
             )
 
 
@@ -2124,6 +2124,14 @@ UNSHARED_PROBABILITIES = Kind(
     proven=True,
     even_if_it_learns=True,
 )
+UNBOUNDED_OVERLAP = Kind(
+    "unbounded-overlap",
+    "what an output and a mask have in common is divided by the sum of both, as in the loss of "
+    "Dice, and the output is no share: it lies beyond 0 and 1, by half of that for an error",
+    "Milletari et al. 2016, Sec. 3: the overlap of what lies between 0 and 1",
+    proven=True,
+    even_if_it_learns=True,
+)
 BOUNDED_OUTPUT = Kind(
     "bounded-output",
     "a loss of values is given the output of an operation that ends in a range, and 5 % (warning) "
@@ -2134,7 +2142,7 @@ BOUNDED_OUTPUT = Kind(
 )
 
 
-@rule("script", UNSHARED_PROBABILITIES, BOUNDED_OUTPUT)
+@rule("script", UNSHARED_PROBABILITIES, UNBOUNDED_OVERLAP, BOUNDED_OUTPUT)
 def unfit_outputs(run: ScriptRun) -> Iterator[Finding]:
     """Outputs that are not, or cannot be, what a loss takes."""
     for (name, place), gap in run.unshared.items():
@@ -2147,6 +2155,18 @@ def unfit_outputs(run: ScriptRun) -> Iterator[Finding]:
                 f"given adds up to {exp(gap):.3g} times one, or as much less, over the classes: "
                 "the softmax before it is missing, or over another dimension.",
                 ("Give it the `log_softmax` over the dimension of the classes.",),
+            )
+    for place, (low, high) in run.overlaps.items():
+        over = max(-low, high - 1)
+        if run.steps >= FEW and over > UNSHARED:
+            yield UNBOUNDED_OVERLAP.finding(
+                _where(place),
+                "error" if over > MANY else "warning",
+                _share(1, 1),
+                f"The overlap at {_where(place)} is that of a mask with outputs from {low:.3g} to "
+                f"{high:.3g}: only of what lies between 0 and 1 is it a share, and smaller losses "
+                "are no better masks.",
+                ("Give it the `sigmoid`, or the `softmax`, of the scores.",),
             )
     for (name, place), share in run.beyond.items():
         if run.steps >= FEW and share >= REACH:

@@ -433,6 +433,8 @@ class ScriptRun:
             that are scored apart, by the place of the loss.
         across: What an id tells of the one that is to follow it, and of that of the next sample at
             the same step, in nats, by the place of the loss; and where they were laid out in rows.
+        overlaps: Between which numbers outputs lie that an overlap with zeros and ones is taken of,
+            as what both have in common over the sum of both, by place.
         returned: How often rows that are gathered at the ends of edges were added up at the same
             ends, by the places of both.
         spreads: Operations between output and loss that spread an output over targets of another
@@ -522,6 +524,7 @@ class ScriptRun:
     agreed: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
     told_apart: dict[Line | None, float] = field(default_factory=dict)
     answers: dict[Line | None, tuple[int, int]] = field(default_factory=dict)
+    overlaps: dict[Line | None, tuple[float, float]] = field(default_factory=dict)
     returned: Counter[Any] = field(default_factory=Counter)
     spreads: Counter[Any] = field(default_factory=Counter)
     step: Step | None = field(default=None, compare=False)

@@ -344,6 +344,10 @@ class Net(nn.Module):
 net, edges, chance = Net(), torch.randint(256, (2, 512)), torch.rand(256)
 test, train = {}
 """
+DICE = """\
+p, t = {}, nn.functional.one_hot(y, 2)
+        common = (p * t).flatten(1).sum(1)
+        loss = 1 - ((2 * common + 1) / (p.sum(1) + t.sum(1) + 1)).mean()"""
 SENT = "x.index_add(0, edges[1], x[edges[0]])"
 SOFTLY = """x[edges[0]] - x[edges[1]]
         size = h.square().sum(1, keepdim=True).neg().exp()
@@ -391,6 +395,7 @@ FAULTY = {  # what is written otherwise, by the finding that tells it
     "held-out-nodes": (
         (SETUP, NODES.format(BY_CHANCE)), ("loss = " + LOSS, OF_NODES.format("out, Y")),
     ),
+    "unbounded-overlap": (("loss = " + LOSS, DICE.format("model(x)")),),
     "own-messages": (
         (SETUP, NODES.format(BY_CHANCE).replace("x[edges[0]]", "x[edges[1]]")),
         ("loss = " + LOSS, OF_NODES.format("out[train], Y[train]")),
@@ -768,6 +773,7 @@ HEALTHY = {
              BY_CHANCE, "out, Y, reduction='none'); loss = (loss * train).mean("),
         )
     },
+    "an overlap of shares": (("loss = " + LOSS, DICE.format("model(x).softmax(1)")),),
     "neighbours that are weighed": (
         (SETUP, NODES.format(BY_CHANCE).replace(SENT, SOFTLY)),
         ("loss = " + LOSS, OF_NODES.format("out[train], Y[train]")),
