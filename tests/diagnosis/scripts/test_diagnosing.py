@@ -430,6 +430,9 @@ JUDGED = (
     ([], NEARER, STAYED, [(LOW, "warning")]),
     ([], NEARER, STAYED | GOES_ON, [(LOW, "note")]),
     ([SLOW], NEARER, STAYED | GOES_ON, [(LOW, "note")]),
+    # nor is there more to it where there was no time to try a higher rate
+    ([SLOW], {}, STAYED | GOES_ON, [(LOW, "note")]),
+    ([SLOW], {}, STAYED, [(LOW, SLOW.severity)]),
     ([], FASTER[1], HARDLY, [(LOW, "error")]),
     ([], FASTER[1], HARDLY | GOES_ON, [(LOW, "warning")]),
     ([], CRAWLS, HARDLY | GOES_ON, [(LOW, "error")]),
