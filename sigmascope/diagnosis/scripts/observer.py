@@ -495,7 +495,7 @@ class Observer(Closing):
             seen = self._roots[module] = Called(type(module).__name__, self._place())
             seen.parameters = sum(p.numel() for p in module.parameters())
             seen.minds_mode = any(isinstance(m, BY_MODE) for m in module.modules())
-            self._names.update((id(p), (n, p.numel())) for n, p in module.named_parameters())
+            self._name(module)
             seen.norms = any(isinstance(m, NORMS) for m in module.modules())
             seen.recurrent = any(isinstance(m, nn.RNNBase) for m in module.modules())
             seen.edges = any(is_edges(t) for t in tensors(args))
@@ -1218,6 +1218,11 @@ class Observer(Closing):
         self.run.stopped = True
         raise Stopped
 
+    def _name(self, module: nn.Module) -> None:
+        """Parameters that a module has itself, and none that stand in for them in a call."""
+        own = [(n, p) for n, p in module.named_parameters() if isinstance(p, nn.Parameter)]
+        self._names.update((id(p), (n, p.numel())) for n, p in own)
+
     def _left_out(self, optimizer: Optimizer) -> None:
         """At the first step, and now and then: what of models that ran no optimizer has."""
         held = Counter(id(p) for o in self._optimizers for p in held_by(o))
@@ -1228,6 +1233,7 @@ class Observer(Closing):
         for module, seen in self._roots.items():
             own = [*module.named_parameters()]
             called.update(id(p) for _, p in own)
+            self._name(module)  # which may have been called with others in their place
             seen.frozen = sum(p.numel() for _, p in own if not p.requires_grad)
             self._froze.update(id(p) for _, p in own if not p.requires_grad)
             # what was trained before is left alone on purpose, unless it was frozen and is no more

@@ -625,7 +625,8 @@ class Recorder(TorchFunctionMode):
         when, ref = self._gave.get(id(t), (self._passes, None))
         cut.carried += when < self._passes and ref is not None and ref() is t
         cut.largest = max(cut.largest, t.numel())
-        if cut.count <= WALKS:
+        behind = t.grad_fn.next_functions if t.grad_fn is not None else ()
+        if cut.count <= WALKS or all(hasattr(node, "variable") for node, _ in behind):
             cut.behind |= weights_of(t)
         if how == "detach" and t.grad_fn in self._sums:
             self.ahead.add(id(t))

@@ -508,6 +508,23 @@ def test_of_two_cuts_that_is_told_which_is_of_the_loss_to_learn_by():
     ]
 
 
+STOOD_IN = """\
+fast = {{n: p{} for n, p in model.named_parameters()}}
+        loss = nn.functional.cross_entropy(torch.func.functional_call(model, fast, (x,)), y)"""
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [(".clone().detach().requires_grad_()", True), (".clone()", False)]
+)
+def test_weights_that_stand_in_for_others_and_were_detached_are_told(how, told):
+    """As of a model that is adapted to a task, whose own weights never learn."""
+    found = found_in(run(code(("loss = " + LOSS, STOOD_IN.format(how)))))
+    cuts = [f.says for f in found if f.name == "cut-graph"]
+    assert [("178 of 178 numbers" in words, "`detach`" in words) for words in cuts] == (
+        [(True, True)] if told else []
+    )
+
+
 BETWEEN = {  # how what a module gives is taken out of the graph on its way to another one
     "model[2](model[:2](x).detach() + 0 * model[:2](x))": "note",
     "model[2](torch.distributions.Normal(model[:2](x), 1.0).sample()) + 0 * model(x)": "warning",
