@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sigmascope import survey
 from sigmascope.core import quantities as q
-from sigmascope.core.guard import Budget, Refusal, door
+from sigmascope.core.guard import Budget, Refusal, WrongKind, came, door, listed
 from sigmascope.core.records import Estimate, Fact, Finding, Item, Profile, Reading, Shown, Skipped
 from sigmascope.diagnosis.engine import judge, unproven
 from sigmascope.diagnosis.programs.losses import LossSpec
@@ -52,6 +52,17 @@ DECIDED = (
     "Python) measures it all the same"
 )
 HASTE = "a quick look leaves it out: ask without `--quick` (`quick=True` in Python)"
+WITH_INPUTS = "Targets go with their inputs: `diagnose(model, (inputs, targets))`, or a loader."
+ELSEWHERE = {  # what other functions take by these names, and where it goes here
+    "targets": WITH_INPUTS,
+    "target": WITH_INPUTS,
+    "labels": WITH_INPUTS,
+    "y": WITH_INPUTS,
+    "device": "A model is measured where it lies: move it before, `model.to(device)`.",
+    "learning_rate": "It is `lr=`.",
+    "optimiser": "It is `optimizer=`.",
+    "criterion": "It is `loss=`.",
+}
 ALL_OF, SOME = 16, 8  # outputs of a sample that are differentiated: all of so few, or mixtures
 
 
@@ -144,7 +155,8 @@ def diagnose(
 
     Args:
         program: A model, with `data` and the rest beside it; or all in one, as `Program` or
-            anything that `program_of` takes; or a profile that was measured, which is judged.
+            anything that `program_of` takes, of which what is given beside it takes the place; or
+            a profile that was measured, which is judged.
         data: A batch `(inputs, targets)`, a data set, or a loader. Of language models the token ids
             are enough: targets are the next tokens.
         loss: A name, a function of output and targets, or a module. Without it cross-entropy for
@@ -183,13 +195,33 @@ def diagnose(
     up to 1000 steps at the user's settings), and the probing steps of `trainability` where they may
     decide something.
     """
+    for name in options:
+        if name in ELSEWHERE:
+            raise Refusal(f"`diagnose` takes no `{name}=`. {ELSEWHERE[name]}")
+    beside: dict[str, Any] = {"loss": loss, "optimizer": optimizer, "lr": lr}
+    beside |= {"batch_size": batch_size, "epochs": epochs}
+    beside |= {k: options.pop(k) for k in ("clip", "total") if k in options}
+    beside = {k: v for k, v in beside.items() if v is not None}
     if isinstance(program, Profile):
+        given = [*beside, *options, *(["data"] if data is not None else [])]
+        if given:
+            raise Refusal(
+                f"A profile is judged as it was measured, got {listed(given)} beside it. Pass the "
+                "model in its place, or the profile alone."
+            )
         return Diagnosis(program, judge(program))
     if isinstance(program, nn.Module) and data is not None:
-        own = {k: options.pop(k) for k in ("clip", "total") if k in options}
-        whole = Program(program, data, loss, optimizer, lr, batch_size, epochs, options, **own)
+        whole = Program(program, data, options=options, **beside)
+    elif data is not None:
+        turned = " They stand the other way round." if isinstance(data, nn.Module) else ""
+        raise WrongKind(
+            f"`program` must be a torch.nn.Module where `data` stands beside it, got "
+            f"{came(program)}.{turned} Call `diagnose(model, data, ...)`."
+        )
     else:
         whole = program_of(program)
+        if beside or options:
+            whole = replace(whole, **beside, options={**whole.options, **options})
     if quick:
         views = q.QUICK if views is q.ALL else views
     tell = None if early is None else lambda seen: early(unproven(judge(seen)))

@@ -273,3 +273,33 @@ def test_a_quick_look_at_views_that_are_named_is_one_at_these():
     look = ss.diagnose(network(), (X, Y), **TWICE, quick=True, views=["weights"])
     assert look.profile.views == ("weights",)
     assert "training" in {s.what for s in look.profile.skipped}
+
+
+@pytest.mark.parametrize(
+    ("program", "given", "why"),
+    [
+        (lambda m, x, y: (m, x), {"targets": 0}, "Targets go with their inputs: `diagnose"),
+        (lambda m, x, y: (m, (x, y)), {"device": "cuda:7"}, r"`model\.to\(device\)`"),
+        (lambda m, x, y: (m, (x, y)), {"momentun": 0.9}, "`momentun` must go with an optimizer"),
+        (lambda m, x, y: (m, (x, y)), {"lr": 0.1}, "`lr` must go with an optimizer"),
+        (lambda m, x, y: ((m, (x, y)),), {"optimizer": "adm"}, "Did you mean `adam`"),
+        (lambda m, x, y: ({"model": m, "data": (x, y)},), {"loss": "croos"}, "no loss `croos`"),
+        (lambda m, x, y: ((x, y), m), {}, "They stand the other way round"),
+        (lambda m, x, y: (m,), {}, "Pass its data beside it"),
+        (lambda m, x, y: ("train.py",), {}, "`sigmascope diagnose train.py`"),
+        (lambda m, x, y: (ss.profile(m, x), (x, y)), {"loss": "mse"}, "got `loss`, `data` beside"),
+    ],
+)
+def test_nothing_that_is_given_is_lost(program, given, why):
+    model, x = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(16, 4)
+    args = program(model, x, torch.arange(16) % 3)
+    with pytest.raises(Refusal, match=why):
+        ss.diagnose(*args, **given, quick=True)
+
+
+def test_what_stands_beside_a_whole_program_takes_the_place_of_what_it_says():
+    model, x = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(16, 4)
+    whole = (model, (x, torch.arange(16) % 3), None, "sgd")
+    found = ss.diagnose(whole, lr=0.25, momentum=0.5, quick=True)
+    assert found.settings.startswith("sgd at 0.25, momentum 0.5")
+    assert dict(found.program.options) == {"momentum": 0.5}

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from torch import nn
 
-from sigmascope.core.guard import Refusal, came, door_of
+from sigmascope.core.guard import Refusal, came, door_of, listed, printable
 from sigmascope.core.records import ByValue
 from sigmascope.diagnosis.programs.lightning import parts_of
 from sigmascope.diagnosis.programs.losses import LossSpec
@@ -61,8 +62,18 @@ class Program(ByValue):
                 )
 
     def recipe(self) -> Recipe | None:
-        """How its optimizer is made again; None where it names none."""
+        """How its optimizer is made again; None where it names none.
+
+        Raises:
+            Refusal: If there is none to which its options belong, or as `recipe_of`.
+        """
         if self.optimizer is None:
+            loose = [*(["lr"] if self.lr is not None else []), *self.options]
+            if loose:
+                raise Refusal(
+                    f"{listed(loose)} must go with an optimizer, got none. Pass its name, "
+                    "as `optimizer='adam'`, or leave it out."
+                )
             return None
         return recipe_of(self.optimizer, self.model, self.lr, **self.options)
 
@@ -117,10 +128,15 @@ def program_of(made: Any) -> Program:
     if hasattr(made, "model") and hasattr(made, "data"):
         names = {f.name for f in fields(Program)} | {*WORDS, *OPTIONS}
         return _of_mapping({k: getattr(made, k) for k in names if hasattr(made, k)})
+    do = "Call `diagnose(model, data, loss=..., optimizer=...)`, or pass one of these."
+    if isinstance(made, nn.Module):
+        do = "Pass its data beside it: `diagnose(model, (inputs, targets))`, or a loader."
+    elif isinstance(made, str | Path):
+        do = f"A script is run at the command line: `sigmascope diagnose {printable(str(made))}`."
     raise Refusal(
         "A program must be a mapping or an object with `model`, `data`, `loss`, `optimizer` and "
         "so on, a tuple of these, a Trainer, or a Lightning module with its data module; got "
-        f"{came(made)}."
+        f"{came(made)}. {do}"
     )
 
 
