@@ -1062,6 +1062,9 @@ def _asks(func: Callable[..., Any]) -> FrameType:
 # not asked, nor what is annotated by a name that only type checkers import.
 
 
+LOOSE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
 class _Arguments:
     """What a function, or the making of objects of a class, takes."""
 
@@ -1078,9 +1081,19 @@ class _Arguments:
         except TypeError as error:  # none of that name, or one too many or too few
             takes = self._signature.parameters
             more = any(p.kind is p.VAR_KEYWORD for p in takes.values())
-            unknown = [] if more else [*named.keys() - takes]
-            guess = nearest(unknown[0], takes) if unknown else ""
-            if "too many positional" in str(error):
+            unknown = [] if more else [name for name in named if name not in takes]
+            own = [n for n, p in takes.items() if n != "self" and p.kind not in LOOSE]
+            said, guess = str(error), ""
+            if unknown:  # which may be why another is missing
+                said = f"got an unexpected keyword argument '{unknown[0]}'"
+                guess = f"{nearest(unknown[0], own)} It takes {listed(own, most=12)}."
+            elif "missing" in said:
+                needed = {n: takes[n] for n in own if takes[n].default is inspect.Parameter.empty}
+                by_name = inspect.Parameter.KEYWORD_ONLY
+                form = [f"{n}=..." if p.kind is by_name else n for n, p in needed.items()]
+                call = f"{self._name.rpartition('.')[2]}({', '.join(form)})"
+                guess = f" Call it with `{call}`, of which `help({self._name})` tells."
+            if "too many positional" in said:
                 placed = (
                     inspect.Parameter.POSITIONAL_ONLY,
                     inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -1090,10 +1103,20 @@ class _Arguments:
                 guess = f" By place it takes {', '.join(first) or 'nothing'}"
                 guess += f"; by name {', '.join(rest)}" if rest else ""
                 guess += f" and more, of which `help({self._name})` tells." if more else "."
-            raise TypeError(f"{self._name}: {error}.{guess}") from None
+            raise TypeError(f"{self._name}: {said}.{guess}") from None
         for name, hint in self._hints.items():
             if name in given and not fits(given[name], hint):
-                advice = _advice(given[name], hint) or f"`help({self._name})` says what goes there."
+                turned = [
+                    n
+                    for n, other in self._hints.items()
+                    if n in given and fits(given[name], other) and not fits(given[n], other)
+                ]
+                order = listed(n for n in given if n != "self")
+                advice = (
+                    (f"That is what `{turned[0]}` takes: the order is {order}." if turned else "")
+                    or _advice(given[name], hint)
+                    or f"`help({self._name})` says what goes there."
+                )
                 raise WrongKind(
                     f"`{name}` must be {kind_words(hint)}, got {came(given[name])}. {advice}"
                 )
@@ -1111,10 +1134,9 @@ class _Arguments:
 
     def _read(self) -> dict[str, Any]:
         space = vars(sys.modules[self._module])
-        loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         found = {}
         for name, p in self._signature.parameters.items():
-            if p.annotation is not p.empty and p.kind not in loose:
+            if p.annotation is not p.empty and p.kind not in LOOSE:
                 one = type("One", (), {"__annotations__": {name: p.annotation}})
                 with suppress(NameError):
                     found[name] = get_type_hints(one, space)[name]
@@ -1279,22 +1301,55 @@ def _advice(value: Any, hint: Any) -> str:
         if {int, float} & {*of}:
             return "Write it without quotes."
         functions = sys.modules.get("torch.nn.functional")
-        if cabc.Callable in of and callable(getattr(functions, value, None)):
-            return f"Pass the function: `torch.nn.functional.{value}`."
-        if any(issubclass(kind, cabc.Collection) and kind is not str for kind in classes):
-            return f"Write a list of it: [{printable(repr(value[:SHOWN]))}]."
+        own = [n for n in (value, f"{value}_loss") if callable(getattr(functions, n, None))]
+        if cabc.Callable in of and own:
+            return f"Pass the function: `torch.nn.functional.{own[0]}`."
+    # of lists of anything it is not known that one of this is meant
+    listed = [kind for kind in kinds if get_args(kind) and get_args(kind)[0] is not Any]
+    if any(fits([value], kind) for kind in listed):
+        plain = isinstance(value, str | int | float)
+        one = repr(value[:SHOWN] if isinstance(value, str) else value) if plain else "..."
+        return f"Write a list of it: [{printable(one)}]."
     if isinstance(value, list | tuple):
         within = [a for kind in kinds for a in get_args(kind) if get_origin(a) is Literal]
         choices = [str(choice) for one in within for choice in get_args(one)]
         odd = [v for v in value if choices and v not in choices]
         return nearest(str(odd[0]), choices).strip() if odd else ""
-    if type(value).__name__ == "ndarray" and any(k.__name__ == "Tensor" for k in classes):
-        return "Make it a tensor: `torch.from_numpy(...)`."
-    listed = any(issubclass(kind, cabc.Iterable) and kind is not str for kind in classes)
-    if listed and hasattr(value, "tolist"):
+    if hasattr(value, "tolist") and any(fits(value.tolist(), kind) for kind in listed):
         return "Make it a list: `.tolist()`."
-    if listed and isinstance(value, cabc.Iterator):
+    if isinstance(value, cabc.Iterator) and any(issubclass(k, cabc.Iterable) for k in classes):
         return "Make it a list: `list(...)`."
-    if any(kind.__name__ == "Module" for kind in classes) and callable(value):
+    names = {kind.__name__ for kind in classes}
+    if "Tensor" in names and type(value).__name__ == "ndarray":
+        return "Make it a tensor: `torch.from_numpy(...)`."
+    if "Tensor" in names and hasattr(value, "to_numpy"):
+        return "Make it a tensor: `torch.tensor(frame.to_numpy())`."
+    if "Tensor" in names and hasattr(value, "inputs"):
+        return "Pass its `inputs`, and its `targets` by `targets=` where that is taken."
+    gives = hasattr(value, "__getitem__") or isinstance(value, cabc.Iterable)
+    if "Tensor" in names and gives and not isinstance(value, str | bytes):
+        return "Take a batch: `inputs, targets = next(iter(loader))`; targets go by `targets=`."
+    if "Generator" in names and isinstance(value, int):
+        return f"Make one: `torch.Generator().manual_seed({value})`."
+    if cabc.Callable in of and type(value).__name__ == "Tensor":
+        return "Pass the function itself, not what it gave."
+    if "Module" in names and isinstance(value, cabc.Mapping):
+        return "These are no model: load them into one, `model.load_state_dict(...)`."
+    sole = len({*classes} - {type(None)}) == 1
+    if "Module" in names and isinstance(value, str) and sole:
+        return "Make the model first; `sigmascope.open_model(...)` opens one by its name."
+    for kind in classes:  # it holds what is asked for, or a door makes it
+        held = kind.__name__.lower()
+        if kind.__module__ != "builtins" and isinstance(getattr(value, held, None), kind):
+            return f"Pass its `{held}`."
+    if str in of and isinstance(getattr(value, "name", None), str):
+        return "Pass its `name`."
+    doors = sys.modules["sigmascope"].__all__
+    for kind in (k for k in classes if sole and k.__module__.startswith("sigmascope.")):
+        if kind.__name__ in doors:
+            return f"Make one: `sigmascope.{kind.__name__}(...)`."
+        if kind.__name__.lower() in doors:
+            return f"`sigmascope.{kind.__name__.lower()}(...)` gives one."
+    if "Module" in names and callable(value):
         return "A function is no model: call it where it makes one, else write a torch.nn.Module."
     return ""

@@ -627,6 +627,9 @@ def called(model: nn.Module, batch: Batch, *, run: Callable[..., Any] | None = N
             )
         if any(t.ndim > 3 and f"to have {t.shape[-1]} channels" in str(error) for t in given):
             hint = "Channels come second: pass `x.movedim(-1, 1)`"
+        wide = getattr(first[1], "in_features", None) if first is not None else None
+        if any(t.ndim > 2 and t[0].numel() == wide != t.shape[-1] for t in given if len(t)):
+            hint = "The layer takes one row of numbers for each sample: pass `x.flatten(1)`"
         if "more than 1 value per channel" in str(error):
             hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
         tables = [m.num_embeddings for m in model.modules() if isinstance(m, nn.Embedding)]

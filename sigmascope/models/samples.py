@@ -172,10 +172,25 @@ def sample_count(batch: Batch, *, batch_dim: int) -> int:
     """How many samples the batch holds: the size of dimension `batch_dim` of its first tensor."""
     first = next(tensors(batch), None)
     if first is None:
-        raise Refusal(
-            f"`batch` must hold a tensor, got {type(batch).__name__} without any. "
-            "Pass a tensor, a tuple of arguments or a mapping of keyword arguments."
-        )
+        inside: Any = batch
+        while isinstance(inside, Mapping | tuple | list) and inside:
+            inside = next(iter(inside.values() if isinstance(inside, Mapping) else inside))
+        do = "Pass a tensor, a tuple of arguments or a mapping of keyword arguments."
+        if isinstance(inside, str):
+            do = 'Make numbers of texts: `tokenizer(texts, padding=True, return_tensors="pt")`.'
+        elif hasattr(inside, "to_numpy"):
+            do = "Make tensors of frames: `torch.tensor(frame.to_numpy())`."
+        elif hasattr(inside, "__array__"):
+            do = "Make tensors of arrays: `torch.as_tensor(array)`."
+        elif isinstance(batch, tuple | list) and isinstance(inside, int | float):
+            do = "Make a tensor of the numbers: `torch.tensor(numbers)`."
+        elif isinstance(inside, int | float) and any(isinstance(v, list) for v in batch.values()):
+            do = (
+                "Make a tensor of each list: `torch.tensor(numbers)`; a tokenizer does with "
+                '`return_tensors="pt"`.'
+            )
+        kind = "a list or tuple" if isinstance(batch, tuple | list) else type(batch).__name__
+        raise Refusal(f"`batch` must hold a tensor, got {kind} without any. {do}")
     if not 0 <= batch_dim < first.ndim:
         raise Refusal(
             f"`batch` must have its samples along dimension {batch_dim}, got a tensor of shape "

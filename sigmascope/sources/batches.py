@@ -31,6 +31,8 @@ def as_tensor(value: Any, *, place: str) -> Tensor:
     """
     if isinstance(value, np.ndarray):
         value = value.astype(value.dtype.newbyteorder("="), copy=False)
+        if min(value.strides, default=0) < 0:  # torch takes none that runs backwards
+            value = value.copy()
     try:
         tensor = torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:

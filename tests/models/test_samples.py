@@ -1,6 +1,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, strategies as st
@@ -103,6 +105,23 @@ def test_samples_are_counted_along_a_dimension_of_the_first_tensor():
         sample_count(Y, batch_dim=1)
     with pytest.raises(Refusal, match="must hold a tensor, got dict without any"):
         sample_count({"n": 3}, batch_dim=0)
+
+
+@pytest.mark.parametrize(
+    ("batch", "advice"),
+    [
+        ([[1.0, 2.0], [3.0, 4.0]], r"a list or tuple without any\. .*`torch\.tensor\(numbers\)`"),
+        (["hello", "world"], "Make numbers of texts"),
+        ({"input_ids": [[1, 2]]}, 'return_tensors="pt"'),
+        ({"text": ["hello"]}, "Make numbers of texts"),
+        ({"x": np.zeros((2, 3))}, r"`torch\.as_tensor\(array\)`"),
+        ((pd.DataFrame({"a": [1.0]}),), r"`torch\.tensor\(frame\.to_numpy\(\)\)`"),
+        ({}, "Pass a tensor, a tuple"),
+    ],
+)
+def test_what_holds_no_tensor_is_told_how_to_become_one(batch, advice):
+    with pytest.raises(Refusal, match=advice):
+        sample_count(batch, batch_dim=0)
 
 
 def test_pieces_cut_what_is_as_long_as_the_batch():

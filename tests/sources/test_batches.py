@@ -25,6 +25,10 @@ def test_arguments_of_a_model_stay_a_mapping(tmp_path):
     assert len(data.targets) == 3
 
 
+def test_an_array_that_runs_backwards_is_read():
+    assert as_tensor(np.arange(3)[::-1], place="x").tolist() == [2, 1, 0]
+
+
 def test_a_tensor_is_read_in_the_order_of_its_bytes():
     array = np.array([[1, 2], [3, 4]], dtype=">i2")
     assert as_tensor(array, place="it").tolist() == [[1, 2], [3, 4]]

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, default_collate
 
-from sigmascope.core.guard import Refusal, came, random_states
+from sigmascope.core.guard import Refusal, came, random_states, require_room
 from sigmascope.models.samples import Batch, chosen, mapped, sample_count, tensors
 
 LABELS = ("labels", "label", "targets", "target", "y")
@@ -51,8 +52,8 @@ def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
 
     Args:
         data: Inputs, a pair of inputs and targets, a mapping that may hold `labels`, a data set
-            that gives such for each index, or an iterable of such batches. Random states are left
-            as they are.
+            that gives such for each index, or an iterable of such batches; of tensors, arrays of
+            NumPy, or frames and columns of pandas. Random states are left as they are.
         samples: How many, where there are more; drawn with seed 0 where they can be chosen.
         batch_dim: Where batches have their samples.
 
@@ -62,6 +63,11 @@ def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
     if isinstance(data, Mapped):
         inner = taken(data.data, samples=samples, batch_dim=batch_dim)
         return replace(inner, targets=data.change(inner.targets))
+    if isinstance(data, str | bytes):
+        raise Refusal(
+            "`data` must be a batch (inputs, targets), a data set or a loader, got "
+            f"{came(data)}. A data set of that name is opened by `open_data(...)`."
+        )
     with random_states():  # loaders draw, and so may data sets
         if isinstance(data, DataLoader):
             try:
@@ -83,6 +89,7 @@ def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
             # the latter is what `sources.open_data` gives
             held: Any = data
             inner = (held.inputs, held.targets) if hasattr(data, "inputs") else parted(data)
+            inner = read(inner)
             count = sample_count(inner[0], batch_dim=batch_dim)
             return Taken(*_fewer(*inner, count, samples, batch_dim), count)
         if hasattr(data, "__getitem__") and isinstance(data, Sized):
@@ -106,8 +113,31 @@ def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
             return _of_iterable(data, None, samples, batch_dim)
     raise Refusal(
         "`data` must be a batch (inputs, targets), a data set or a loader, got "
-        f"{type(data).__name__}."
+        f"{came(data)}. Pass `(inputs, targets)`."
     )
+
+
+def read(value: Any) -> Any:
+    """The same structure with arrays of NumPy, and frames and columns of pandas, as tensors."""
+    if isinstance(value, Mapping):
+        return {name: read(part) for name, part in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)(map(read, value))
+    if hasattr(value, "to_numpy"):
+        value = value.to_numpy()
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype.kind not in "biufc":
+        raise Refusal(
+            f"Arrays of `data` must hold numbers, got one of {value.dtype}. Number what is none: "
+            "`numpy.unique(words, return_inverse=True)[1]`."
+        )
+    if min(value.strides, default=0) < 0 or not (value.flags.writeable and value.dtype.isnative):
+        # torch takes no array that runs backwards or in the other order of bytes, nor guards one
+        # that may not be written
+        require_room(value.nbytes, "`data`")
+        value = np.array(value, dtype=value.dtype.newbyteorder("="))
+    return torch.from_numpy(value)
 
 
 def parted(item: Any) -> tuple[Any, Any]:
@@ -168,7 +198,7 @@ def _of_iterable(data: Iterable[Any], total: int | None, samples: int, batch_dim
     parts: list[tuple[Any, Any]] = []
     count = 0
     for item in islice(_guarded(data), samples):
-        parts.append(parted(item))
+        parts.append(read(parted(item)))
         count += sample_count(parts[-1][0], batch_dim=batch_dim)
         if count >= samples:
             break

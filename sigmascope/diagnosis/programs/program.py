@@ -71,8 +71,8 @@ class Program(ByValue):
             loose = [*(["lr"] if self.lr is not None else []), *self.options]
             if loose:
                 raise Refusal(
-                    f"{listed(loose)} must go with an optimizer, got none. Pass its name, "
-                    "as `optimizer='adam'`, or leave it out."
+                    f"{listed(loose)} must go with an optimizer, got none. Pass its name, as "
+                    "`optimizer='adam'` (`--optimizer adam`), or leave it out."
                 )
             return None
         return recipe_of(self.optimizer, self.model, self.lr, **self.options)

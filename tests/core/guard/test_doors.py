@@ -5,16 +5,20 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import sigmascope as ss
 from sigmascope.core.guard import Refusal, door, door_of, fits
+from sigmascope.core.records import Profile
 
 FITTING = [
     (int, [0, -3, np.int64(3), 2**63]),
@@ -97,6 +101,31 @@ def test_what_does_not_is_refused_in_three_parts(kind, values):
         (Sequence[float] | None, torch.ones(3), r"tolist\(\)"),
         (Sequence[int], iter([1]), r"list\(\.\.\.\)"),
         (str, "x\x1b" * 3, None),
+        (Iterable[str] | None, "batch-norm", r"Write a list of it: \['batch-norm'\]"),
+        (Sequence[int], 64, r"Write a list of it: \[64\]"),
+        (Sequence[nn.Module], nn.ReLU(), r"Write a list of it: \[\.\.\.\]"),
+        (Collection[ss.Subject], "a", "`help"),
+        (Mapping[str, Tensor], torch.ones(3), "`help"),
+        (Tensor | list[Any], "digits", "`help"),
+        (Tensor | list[Any], [torch.ones(1)], None),
+        (
+            Tensor | list[Any],
+            DataLoader(TensorDataset(torch.ones(3, 1))),
+            r"next\(iter\(loader\)\)",
+        ),
+        (Tensor | list[Any], ss.open_data("digits", samples=2), "Pass its `inputs`"),
+        (Tensor, pd.DataFrame({"a": [1.0]}), r"`torch\.tensor\(frame\.to_numpy\(\)\)`"),
+        (torch.Generator | None, 3, r"`torch\.Generator\(\)\.manual_seed\(3\)`"),
+        (Callable[..., Tensor], "mse", r"`torch\.nn\.functional\.mse_loss`"),
+        (Callable[..., Tensor], torch.ones(1), "not what it gave"),
+        (nn.Module, nn.ReLU().state_dict(), "load_state_dict"),
+        (nn.Module, "resnet18", "open_model"),
+        (nn.Module | Mapping[str, Tensor], "m.pt", "`help"),
+        (nn.Module, torch.nn.parallel.DataParallel, "Call it"),
+        (nn.Module, SimpleNamespace(module=nn.ReLU()), "Pass its `module`"),
+        (str, SimpleNamespace(name="rank-one"), "Pass its `name`"),
+        (Profile, nn.ReLU(), r"`sigmascope\.profile\(\.\.\.\)` gives one"),
+        (ss.Subject, nn.ReLU(), r"Make one: `sigmascope\.Subject\(\.\.\.\)`"),
     ],
 )
 def test_advice_is_for_what_came(kind, value, advice):
@@ -125,8 +154,22 @@ def test_a_name_that_is_not_known_is_said_as_python_says_it_with_the_nearest():
 
     with pytest.raises(TypeError, match=r"`learning_rate`"):
         took(learning_rat=0.1)
-    with pytest.raises(TypeError, match="missing"):
+    with pytest.raises(TypeError, match=r"Did you mean .* It takes `learning_rate`"):
+        took(learning_rat=0.1)
+    with pytest.raises(TypeError, match=r"'y'\. It takes `learning_rate`\.$"):
+        took(y=1)
+    with pytest.raises(TypeError, match=r"missing .* Call it with `took\(learning_rate=\.\.\.\)`"):
         took()
+
+
+def test_what_stands_in_the_wrong_place_is_told_where_it_goes():
+    @door
+    def took(model: nn.Module, batch: Tensor, name: str): ...
+
+    with pytest.raises(Refusal, match="what `batch` takes: the order is `model`, `batch`, `name`"):
+        took(torch.ones(1), nn.ReLU(), "a")
+    with pytest.raises(Refusal, match="That is what `name` takes"):
+        took("a", nn.ReLU(), torch.ones(1))
 
 
 def test_where_too_much_goes_in_by_place_the_names_of_the_rest_are_told():

@@ -1,5 +1,7 @@
 """Samples of batches, data sets and loaders."""
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
@@ -68,6 +70,36 @@ def test_targets_can_be_changed():
 )
 def test_parts(item, kinds):
     assert parted(item) == kinds
+
+
+FLIPPED = X.numpy()[:, ::-1]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        (FLIPPED, Y.numpy()),
+        {"x": FLIPPED, "labels": Y.numpy().astype(">i8")},
+        [(FLIPPED, Y.numpy())],
+        iter([(FLIPPED[:20], Y.numpy()[:20]), (FLIPPED[20:], Y.numpy()[20:])]),
+        (pd.DataFrame(FLIPPED), pd.Series(Y.numpy())),
+    ],
+)
+def test_arrays_and_frames_are_read_as_tensors(data):
+    found = taken(data[0] if isinstance(data, list) else data, samples=50)
+    batch = found.batch["x"] if isinstance(found.batch, dict) else found.batch
+    assert torch.equal(batch.flip(1), X)
+    assert torch.equal(found.targets, Y)
+
+
+def test_arrays_of_words_are_refused():
+    with pytest.raises(Refusal, match=r"got one of <U1\. Number what is none"):
+        taken((X.numpy(), np.array(["a"] * 50)), samples=4)
+
+
+def test_the_name_of_a_data_set_is_no_data():
+    with pytest.raises(Refusal, match=r"got the text 'digits'. .* `open_data"):
+        taken("digits", samples=4)
 
 
 @pytest.mark.parametrize("data", [7, TensorDataset(X[:0]), iter([])])

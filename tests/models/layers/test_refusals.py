@@ -113,6 +113,10 @@ def test_what_a_model_raises_is_shown_with_its_batch():
         called(images, torch.ones(4, 8, 8, 3))
     with pytest.raises(Refusal, match="Pass a batch of the shape that forward expects"):
         called(images, torch.ones(4, 1, 8, 8))
+    with pytest.raises(
+        Refusal, match=r"one row of numbers for each sample: pass `x\.flatten\(1\)`"
+    ):
+        called(nn.Sequential(nn.Linear(64, 2)), torch.ones(4, 1, 8, 8))
     with pytest.raises(Refusal, match="without targets, which go by `targets=`"):
         called(images, (torch.ones(4, 3, 8, 8), torch.ones(4)))
     with pytest.raises(Refusal, match=r"are those that forward takes: x, y\.$"):
