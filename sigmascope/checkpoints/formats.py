@@ -31,7 +31,7 @@ from sigmascope.checkpoints.locations import (
     stamp,
 )
 from sigmascope.checkpoints.quantization import assembled
-from sigmascope.checkpoints.state_dicts import PREFIXES, kind
+from sigmascope.checkpoints.state_dicts import PREFIXES, beside, holder_of, kind
 from sigmascope.checkpoints.tensors import Checkpoint, FileFormat, LeftOut, Stored
 from sigmascope.core.guard import Refusal, listed, nearest, printable, shown
 
@@ -145,8 +145,9 @@ def open_checkpoint(
 def _in_memory(state: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> Checkpoint:
     """Tensors in memory; one that is sent elsewhere takes its numbers along."""
     arrays: dict[str, Array] = {}
-    left, said = [], []
-    for key, value in state.items():
+    holder = holder_of(state)  # as where a file of a training loop was loaded
+    left, said = [beside(k, v, holder) for k, v in state.items() if holder and k != holder], []
+    for key, value in (state[holder] if holder else state).items():
         if not isinstance(value, Tensor):
             why = f"Not a tensor: {kind(value)}."
         elif value.is_meta or is_lazy(value):

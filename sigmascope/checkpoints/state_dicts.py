@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from torch import Tensor
+
 from sigmascope.checkpoints.arrays import Array
 from sigmascope.checkpoints.pickles import Name, Note
 from sigmascope.checkpoints.tensors import LeftOut
@@ -79,8 +81,7 @@ def state_dict(content: Any, location: str) -> StateDict:
             f"`{printable(location)}` must hold weights, got the state of an optimizer: name the "
             "file of `model.state_dict()`."
         )
-    holds = lambda value: isinstance(value, Mapping) and value and not _is_optimizer(value)
-    holder = next((k for k in HOLDERS if holds(content.get(k))), "")
+    holder = holder_of(content)
     found = StateDict({}, [], [], holder)
     seen: set[int] = set()
 
@@ -115,11 +116,7 @@ def state_dict(content: Any, location: str) -> StateDict:
 
     for key, value in content.items():
         if holder and key != holder:
-            why = f"Beside `{holder}`, which holds the weights."
-            if holds(value) and any(isinstance(one, Array) for one in value.values()):
-                own = shown(repr(key_of(key)))
-                why = f"{why[:-1]}; to scan it, hand in that mapping: `torch.load(...)[{own}]`."
-            found.left_out.append(LeftOut(str(key), why))
+            found.left_out.append(beside(key, value, holder))
         elif holder:
             walk("", value, 0)
         elif key in LOOPS and not isinstance(value, Array):
@@ -127,6 +124,22 @@ def state_dict(content: Any, location: str) -> StateDict:
         else:
             walk(key_of(key), value, 0)
     return found
+
+
+def holder_of(content: Mapping[Any, Any]) -> str:
+    """The key of what a training loop saved under which it keeps the weights; empty if none is."""
+    holds = lambda value: isinstance(value, Mapping) and value and not _is_optimizer(value)
+    return next((k for k in HOLDERS if holds(content.get(k))), "")
+
+
+def beside(key: Any, value: Any, holder: str) -> LeftOut:
+    """What lies beside the weights; other weights, as their running means, can be scanned, too."""
+    why = f"Beside `{holder}`, which holds the weights."
+    inside = value.values() if isinstance(value, Mapping) and not _is_optimizer(value) else ()
+    if any(isinstance(one, Array | Tensor) for one in inside):
+        own = shown(repr(key_of(key)))
+        why = f"{why[:-1]}; to scan it, hand in that mapping: `torch.load(...)[{own}]`."
+    return LeftOut(str(key), why)
 
 
 def kind(value: Any) -> str:

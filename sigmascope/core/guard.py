@@ -1299,6 +1299,10 @@ def _advice(value: Any, hint: Any) -> str:
         if choices:
             return nearest(value, map(str, choices)).strip()
         if {int, float} & {*of}:
+            try:
+                float(value)
+            except ValueError:
+                return "Write a number."
             return "Write it without quotes."
         functions = sys.modules.get("torch.nn.functional")
         own = [n for n in (value, f"{value}_loss") if callable(getattr(functions, n, None))]
@@ -1310,10 +1314,14 @@ def _advice(value: Any, hint: Any) -> str:
         plain = isinstance(value, str | int | float)
         one = repr(value[:SHOWN] if isinstance(value, str) else value) if plain else "..."
         return f"Write a list of it: [{printable(one)}]."
+    if isinstance(value, list) and any(fits(tuple(value), kind) for kind in listed):
+        return "Make it a tuple: `tuple(...)`."
     if isinstance(value, list | tuple):
         within = [a for kind in kinds for a in get_args(kind) if get_origin(a) is Literal]
         choices = [str(choice) for one in within for choice in get_args(one)]
         odd = [v for v in value if choices and v not in choices]
+        if any(kind.__name__ == "Tensor" for kind in classes) and not choices:
+            return "Make it a tensor: `torch.tensor(...)`."
         return nearest(str(odd[0]), choices).strip() if odd else ""
     if hasattr(value, "tolist") and any(fits(value.tolist(), kind) for kind in listed):
         return "Make it a list: `.tolist()`."
@@ -1333,9 +1341,9 @@ def _advice(value: Any, hint: Any) -> str:
         return f"Make one: `torch.Generator().manual_seed({value})`."
     if cabc.Callable in of and type(value).__name__ == "Tensor":
         return "Pass the function itself, not what it gave."
-    if "Module" in names and isinstance(value, cabc.Mapping):
-        return "These are no model: load them into one, `model.load_state_dict(...)`."
     sole = len({*classes} - {type(None)}) == 1
+    if "Module" in names and isinstance(value, cabc.Mapping) and sole:
+        return "These are no model: load them into one, `model.load_state_dict(...)`."
     if "Module" in names and isinstance(value, str) and sole:
         return "Make the model first; `sigmascope.open_model(...)` opens one by its name."
     for kind in classes:  # it holds what is asked for, or a door makes it

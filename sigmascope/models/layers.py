@@ -628,7 +628,8 @@ def called(model: nn.Module, batch: Batch, *, run: Callable[..., Any] | None = N
         if any(t.ndim > 3 and f"to have {t.shape[-1]} channels" in str(error) for t in given):
             hint = "Channels come second: pass `x.movedim(-1, 1)`"
         wide = getattr(first[1], "in_features", None) if first is not None else None
-        if any(t.ndim > 2 and t[0].numel() == wide != t.shape[-1] for t in given if len(t)):
+        rows = any(t.ndim > 2 and t[0].numel() == wide != t.shape[-1] for t in given if len(t))
+        if rows and "shapes cannot be multiplied" in str(error):
             hint = "The layer takes one row of numbers for each sample: pass `x.flatten(1)`"
         if "more than 1 value per channel" in str(error):
             hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
@@ -645,7 +646,10 @@ def called(model: nn.Module, batch: Batch, *, run: Callable[..., Any] | None = N
             names = f": {', '.join(takes)}" if takes else ""
             hint = f"The names of a mapping are those that forward takes{names}"
         if "positional arguments but" in str(error) and isinstance(batch, tuple) and given:
-            hint = "A tuple is what forward is called with: without targets, which go by `targets=`"
+            hint = (
+                "A tuple is what forward is called with: without targets, which go by `targets=` "
+                "(of a program, last in its data)"
+            )
         if "required positional argument" in str(error):
             hint = "Pass a mapping with the names that forward takes, or a tuple in their order"
         reads = "" if first is None else f" Its first layer is `{first[0]}`, {first[1]}."

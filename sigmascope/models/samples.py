@@ -184,7 +184,7 @@ def sample_count(batch: Batch, *, batch_dim: int) -> int:
             do = "Make tensors of arrays: `torch.as_tensor(array)`."
         elif isinstance(batch, tuple | list) and isinstance(inside, int | float):
             do = "Make a tensor of the numbers: `torch.tensor(numbers)`."
-        elif isinstance(inside, int | float) and any(isinstance(v, list) for v in batch.values()):
+        elif isinstance(batch, Mapping) and any(isinstance(v, list) for v in batch.values()):
             do = (
                 "Make a tensor of each list: `torch.tensor(numbers)`; a tokenizer does with "
                 '`return_tensors="pt"`.'

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from functools import singledispatch, update_wrapper
+from inspect import signature
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from rich import box
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from sigmascope.core import products
 from sigmascope.core.encoding import encoded, object_of, wide
-from sigmascope.core.guard import WrongKind, came, door
+from sigmascope.core.guard import WrongKind, came, door, listed
 from sigmascope.core.records import (
     Check,
     Estimate,
@@ -54,7 +55,17 @@ class ByKind(Generic[P, T]):
             if self._by.dispatch(kind) is not unknown:
                 break
             products.modules((name,))
-        return self._by.dispatch(kind)(*args, **more)
+        own = self._by.dispatch(kind)
+        try:
+            signature(own).bind(*args, **more)
+        except TypeError as error:
+            takes = [n for n, p in signature(own).parameters.items() if p.kind is p.KEYWORD_ONLY]
+            name = getattr(self, "__name__", "This")
+            raise WrongKind(
+                f"`{name}` of a {kind.__name__}: {error}. By name it takes "
+                f"{listed(takes, most=9) or 'nothing'}."
+            ) from None
+        return own(*args, **more)
 
     def register(self, own: Callable[..., T], kind: type | None = None) -> Callable[..., T]:
         """What is done with results of a kind; if not given, of that of the first argument."""

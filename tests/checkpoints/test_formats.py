@@ -294,6 +294,14 @@ def test_the_fingerprint_changes_with_the_numbers():
         assert open_checkpoint({"w": torch.ones(2)}).tensors
 
 
+def test_weights_within_what_a_loop_saved_are_found_in_memory_as_in_a_file(tmp_path):
+    saved = {"epoch": 3, "model": {"a.weight": torch.ones(3, 2)}, "optimizer": {"lr": 0.1}}
+    torch.save(saved, tmp_path / "a.pt")
+    loaded, read = open_checkpoint(saved), open_checkpoint(tmp_path / "a.pt")
+    assert [t.name for t in loaded.tensors] == [t.name for t in read.tensors] == ["a.weight"]
+    assert set(loaded.left_out) == set(read.left_out)
+
+
 def test_an_empty_mapping_is_an_empty_checkpoint():
     assert open_checkpoint({}).tensors == ()
 

@@ -117,6 +117,7 @@ def test_samples_are_counted_along_a_dimension_of_the_first_tensor():
         ({"x": np.zeros((2, 3))}, r"`torch\.as_tensor\(array\)`"),
         ((pd.DataFrame({"a": [1.0]}),), r"`torch\.tensor\(frame\.to_numpy\(\)\)`"),
         ({}, "Pass a tensor, a tuple"),
+        (5, "got int without any"),
     ],
 )
 def test_what_holds_no_tensor_is_told_how_to_become_one(batch, advice):

@@ -71,6 +71,10 @@ class Run(Closing):
             with appending(self.path):  # whether it could be
                 pass
 
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "open" if self._write else "open for reading"
+        return f"Run({str(self.path)!r}), {state}"
+
     def close(self) -> None:
         """Let go of the file; whatever was added is in it.
 

@@ -73,7 +73,7 @@ _COMMON = ("", "matrix")
 _FIRST = ("samples", "operator")  # forms that are shown first
 
 
-def payload(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Any]:
+def payload(profile: Profile, findings: Sequence[Finding]) -> dict[str, Any]:
     """Readings and checks by column, thinned spectra, and what is drawn of them where.
 
     Sites are places in `sites`; numbers are packed, which rounds them to seven digits and widens
@@ -239,7 +239,7 @@ def _bounds(profile: Profile) -> Iterator[dict[str, Any]]:
 # What stands on the page as it is.
 
 
-def pieces(profile: Profile, findings: tuple[Finding, ...]) -> dict[str, Html]:
+def pieces(profile: Profile, findings: Sequence[Finding]) -> dict[str, Html]:
     """HTML of the head, the findings, training, the theorems, what is missing and the words."""
     seen, about = coverage(profile), profile.about
     told = {**about, **{f.quantity: f.word for f in reversed(profile.facts)}}
@@ -381,7 +381,7 @@ _SCRIPTS = (
 
 
 @door
-def page(profile: Profile, findings: tuple[Finding, ...], path: str | os.PathLike[str]) -> Path:
+def page(profile: Profile, findings: Sequence[Finding], path: str | os.PathLike[str]) -> Path:
     """Write the report as one HTML file that opens anywhere, without a network.
 
     Findings come first and lead to the place in the curves; the curves have the theorems' bounds

@@ -63,6 +63,8 @@ def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
     if isinstance(data, Mapped):
         inner = taken(data.data, samples=samples, batch_dim=batch_dim)
         return replace(inner, targets=data.change(inner.targets))
+    if samples < 1:
+        raise Refusal(f"`samples` must be 1 or more, got {samples}. 128 are usual.")
     if isinstance(data, str | bytes):
         raise Refusal(
             "`data` must be a batch (inputs, targets), a data set or a loader, got "

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from sigmascope.core.guard import Refusal, nearest
+from sigmascope.core.guard import Refusal, nearest, told
 from sigmascope.core.records import ByValue
 
 CALM = 0.95  # momentum, up to which it is usual
@@ -198,7 +198,15 @@ def recipe_of(optimizer: Spec, model: nn.Module, lr: float | None, **options: An
 
     else:
         maker: Any = optimizer
-        made = maker(iter([p for p in model.parameters() if p.requires_grad]))
+        try:
+            made = maker(iter([p for p in model.parameters() if p.requires_grad]))
+        except Refusal:
+            raise
+        except Exception as error:  # a user's function raises anything
+            raise Refusal(
+                f"`optimizer` must make an optimizer of the parameters it is called with, got "
+                f"{told(error)}. Write e.g. `lambda parameters: torch.optim.SGD(parameters, 0.1)`."
+            ) from error
         if not isinstance(made, Optimizer):
             raise Refusal(
                 "`optimizer` must be a name, an optimizer, or a function that makes one of "

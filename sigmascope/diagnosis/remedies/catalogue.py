@@ -6,7 +6,7 @@ from typing import Any, final
 
 from torch import Tensor, nn
 
-from sigmascope.core.guard import Refusal, door, nearest
+from sigmascope.core.guard import Refusal, WrongKind, door, listed, nearest, shown
 from sigmascope.core.records import Finding, Kind, Profile
 from sigmascope.diagnosis.remedies.base import Remedy
 from sigmascope.diagnosis.remedies.batch_normalisation import BatchNormalisation, LayerNormalisation
@@ -129,14 +129,27 @@ def remedy(name: str, **options: Any) -> Remedy:
     """A remedy by its name, with options of its own; `"a+b"` is one after the other.
 
     Raises:
-        Refusal: If there is no such remedy; with those that are nearest.
-        TypeError: If it has no such option.
+        Refusal: If there is no such remedy, with those that are nearest; or it has no such option.
     """
     if "+" in name:
+        if options:
+            raise WrongKind(
+                f"Options go with one remedy, got {listed(options)} for `{shown(name)}`. Make each "
+                "by itself: `diagnosis.remedies.Together((remedy(...), remedy(...)))`."
+            )
         return Together(tuple(remedy(part) for part in name.split("+")))
     for kind in REMEDIES:
         if kind.name == name:
-            return kind(**options)
+            assert is_dataclass(kind)
+            takes = [f.name for f in fields(kind) if f.init]
+            unknown = [o for o in options if o not in takes]
+            if unknown:
+                has = f"it takes {listed(takes)}" if takes else "it takes none"
+                raise WrongKind(
+                    f"`{name}` has no option `{shown(unknown[0])}`; {has}."
+                    f"{nearest(unknown[0], takes)}"
+                )
+            return door(kind)(**options)  # which sees to their kinds
     names = [kind.name for kind in REMEDIES]
     hint = nearest(name, names, most=3)
     raise Refusal(f"There is no remedy `{name}`; there are {', '.join(names)}.{hint}")

@@ -1,6 +1,6 @@
 """`observe`: a loop in this process, or in a cell of a notebook, watched as it is."""
 
-from sigmascope.core.guard import door
+from sigmascope.core.guard import Refusal, door
 from sigmascope.core.records import Finding
 from sigmascope.diagnosis.scripts.observer import Observer, Stopped
 from sigmascope.diagnosis.scripts.rules import found_in
@@ -30,6 +30,11 @@ class Observation:
     """
 
     def __init__(self, *, steps: int | None = None, seconds: float | None = None) -> None:
+        for name, limit in (("steps", steps), ("seconds", seconds)):
+            if limit is not None and not limit > 0:
+                raise Refusal(
+                    f"`{name}` must be above 0, got {limit}. Leave it out to see all there are."
+                )
         self._observer = Observer(steps=steps, seconds=seconds)
 
     def __enter__(self) -> "Observation":
@@ -54,7 +59,7 @@ class Observation:
         """What speaks against the loop, so far."""
         return found_in(self._observer.run)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         from sigmascope import report
 
         return report.text(self)

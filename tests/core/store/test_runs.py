@@ -176,3 +176,12 @@ def test_several_steps_are_added_together_or_none_of_them(tmp_path):
         with pytest.raises(Unwritable):
             run.add_steps([{"step": 4, "about": {"a": "b"}}, {"step": 2**70, "views": ["watch"]}])
         assert run.steps() == (1, 3)
+
+
+def test_a_run_says_which_file_it_is_and_whether_it_can_be_written(tmp_path):
+    path = tmp_path / "a.run"
+    with Run(path) as run:
+        assert repr(run) == f"Run({str(path)!r}), open"
+    assert repr(run).endswith(", closed")
+    with Run(path, write=False) as run:
+        assert repr(run).endswith(", open for reading")

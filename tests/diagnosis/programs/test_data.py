@@ -92,6 +92,12 @@ def test_arrays_and_frames_are_read_as_tensors(data):
     assert torch.equal(found.targets, Y)
 
 
+@pytest.mark.parametrize("samples", [0, -3])
+def test_at_least_one_sample_is_taken(samples):
+    with pytest.raises(Refusal, match="`samples` must be 1 or more, got "):
+        taken((X, Y), samples=samples)
+
+
 def test_arrays_of_words_are_refused():
     with pytest.raises(Refusal, match=r"got one of <U1\. Number what is none"):
         taken((X.numpy(), np.array(["a"] * 50)), samples=4)

@@ -158,3 +158,9 @@ def test_of_optimizers_of_others_nothing_is_known_to_be_usual():
             super().__init__(params, momentum=momentum)
 
     assert unusual_settings(Own([nn.Parameter(torch.ones(2))], momentum=0.99)) == {}
+
+
+def test_what_a_function_of_the_user_raises_is_told():
+    model = network()
+    with pytest.raises(Refusal, match=r"called with, got TypeError: .* Write e\.g\. `lambda param"):
+        recipe_of(lambda: torch.optim.SGD(model.parameters(), 0.1), model, None)

@@ -7,6 +7,7 @@ import torch
 
 import sigmascope
 from sigmascope import diagnosis, sources, survey
+from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis.remedies import REMEDIES, RankPretraining
 from sigmascope.diagnosis.remedies.catalogue import informed
 from tests.diagnosis.remedies.networks import network, treated
@@ -61,6 +62,14 @@ def test_remedies_are_found_by_name_and_by_finding(digits):
     assert diagnosis.remedies.remedy("rank-pretraining", steps=3) == RankPretraining(steps=3)
     with pytest.raises(ValueError, match="Did you mean `batch-norm`"):
         diagnosis.remedies.remedy("batchnorm")
+    for options, why in (
+        ({"step": "a"}, "`step` must be a number, got the text 'a'"),
+        ({"setps": 3}, "has no option `setps`; it takes `steps`, .* Did you mean `steps`"),
+    ):
+        with pytest.raises(Refusal, match=why):
+            diagnosis.remedies.remedy("rank-pretraining", **options)
+    with pytest.raises(Refusal, match="Options go with one remedy, got `steps`"):
+        diagnosis.remedies.remedy("batch-norm+rank-pretraining", steps=3)
     profile = survey.profile(network(32), digits.inputs, views=["representations"])
     (found,) = (f for f in diagnosis.judge(profile) if f.name == "rank-collapse")
     names = [r.name for r in diagnosis.remedies.remedies_for(found)]

@@ -40,3 +40,10 @@ def test_a_block_is_left_after_the_steps_that_were_asked_for():
 def test_what_goes_wrong_in_a_block_is_not_held_back():
     with pytest.raises(ZeroDivisionError), ss.observe():
         _ = 1 / 0
+
+
+def test_a_block_that_could_see_nothing_is_refused_and_one_is_shown_as_it_prints():
+    for limit in ({"steps": 0}, {"seconds": -1.0}):
+        with pytest.raises(ss.Refusal, match="must be above 0, got "):
+            ss.observe(**limit)
+    assert repr(ss.observe()) == str(ss.observe())

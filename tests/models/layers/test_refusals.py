@@ -117,6 +117,8 @@ def test_what_a_model_raises_is_shown_with_its_batch():
         Refusal, match=r"one row of numbers for each sample: pass `x\.flatten\(1\)`"
     ):
         called(nn.Sequential(nn.Linear(64, 2)), torch.ones(4, 1, 8, 8))
+    with pytest.raises(Refusal, match=r"as floats \(\.float\(\)\)\.$"):
+        called(nn.Sequential(nn.Flatten(), nn.Linear(64, 2)), torch.ones(4, 8, 8).byte())
     with pytest.raises(Refusal, match="without targets, which go by `targets=`"):
         called(images, (torch.ones(4, 3, 8, 8), torch.ones(4)))
     with pytest.raises(Refusal, match=r"are those that forward takes: x, y\.$"):

@@ -4,7 +4,9 @@ from types import ModuleType
 
 import pytest
 
+import sigmascope as ss
 from sigmascope.core import products
+from sigmascope.core.guard import Refusal
 from sigmascope.report.results import by_kind, refused
 
 
@@ -67,3 +69,8 @@ def test_a_product_is_imported_when_one_of_its_results_is_shown_and_no_sooner(mo
     assert asked == []
     assert said(Late()) == "late"
     assert asked == ["first", "second"]
+
+
+def test_what_a_result_cannot_be_shown_with_is_told_with_what_it_can():
+    with pytest.raises(Refusal, match=r"`text` of a Scan: got an .* 'color'\. By name it takes `"):
+        ss.text(ss.scan({}), color=True)
