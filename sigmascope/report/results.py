@@ -60,10 +60,9 @@ class ByKind(Generic[P, T]):
             signature(own).bind(*args, **more)
         except TypeError as error:
             takes = [n for n, p in signature(own).parameters.items() if p.kind is p.KEYWORD_ONLY]
-            name = getattr(self, "__name__", "This")
             raise WrongKind(
-                f"`{name}` of a {kind.__name__}: {error}. By name it takes "
-                f"{listed(takes, most=9) or 'nothing'}."
+                f"A {kind.__name__} cannot be shown like that: {error}. Options of its own: "
+                f"{listed(takes, most=9) or 'none'}; `help(sigmascope.text)` tells those of all."
             ) from None
         return own(*args, **more)
 

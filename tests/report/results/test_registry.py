@@ -72,5 +72,5 @@ def test_a_product_is_imported_when_one_of_its_results_is_shown_and_no_sooner(mo
 
 
 def test_what_a_result_cannot_be_shown_with_is_told_with_what_it_can():
-    with pytest.raises(Refusal, match=r"`text` of a Scan: got an .* 'color'\. By name it takes `"):
+    with pytest.raises(Refusal, match=r"A Scan cannot be .* 'color'\. Options of its own: none; "):
         ss.text(ss.scan({}), color=True)
