@@ -1323,7 +1323,8 @@ def _advice(value: Any, hint: Any) -> str:
         if any(kind.__name__ == "Tensor" for kind in classes) and not choices:
             return "Make it a tensor: `torch.tensor(...)`."
         return nearest(str(odd[0]), choices).strip() if odd else ""
-    if hasattr(value, "tolist") and any(fits(value.tolist(), kind) for kind in listed):
+    numbers = getattr(value, "tolist", list[Any])()
+    if numbers and any(fits(numbers, kind) for kind in listed):
         return "Make it a list: `.tolist()`."
     if isinstance(value, cabc.Iterator) and any(issubclass(k, cabc.Iterable) for k in classes):
         return "Make it a list: `list(...)`."

@@ -59,7 +59,8 @@ def compare(
     """Every quantity of two states, and the balances that held between them or did not.
 
     Args:
-        before: A model, a profile, or tensors by name as in a checkpoint.
+        before: A model, a profile, or tensors by name as in a checkpoint; files are compared by
+            `scan(after, against=before)` and by the command `sigmascope compare`.
         after: The same kind of thing.
         batch: Needed for models: what both are measured on.
         targets: What `loss` compares the output with.
@@ -116,7 +117,8 @@ def compare(
         return _compared(_of_tensors(states[0]), _of_tensors(states[1]), (), states)
     raise Refusal(
         "`before` and `after` must be two models, two profiles or two mappings of tensors, got "
-        f"{type(before).__name__} and {type(after).__name__}."
+        f"{type(before).__name__} and {type(after).__name__}. Bring both to one kind, as to "
+        "`state_dict()`."
     )
 
 

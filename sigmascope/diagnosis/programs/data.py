@@ -91,7 +91,7 @@ def taken(data: Any, *, samples: int, batch_dim: int = 0) -> Taken:
             # the latter is what `sources.open_data` gives
             held: Any = data
             inner = (held.inputs, held.targets) if hasattr(data, "inputs") else parted(data)
-            inner = read(inner)
+            inner = read(inner[0]), read(inner[1])
             count = sample_count(inner[0], batch_dim=batch_dim)
             return Taken(*_fewer(*inner, count, samples, batch_dim), count)
         if hasattr(data, "__getitem__") and isinstance(data, Sized):
