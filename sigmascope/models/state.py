@@ -199,8 +199,7 @@ def one_door() -> Iterator[None]:
     What that changes tells by its version or its address, so that a checksum holds until the next
     run. Training between two doors may not: `weight.data.add_()` counts no version.
     """
-    outer = SUMS.get()
-    token = SUMS.set(WeakIdKeyDictionary() if outer is None else outer)
+    token = SUMS.set(WeakIdKeyDictionary())
     try:
         yield
     finally:

@@ -208,6 +208,8 @@ def test_objects_are_made_of_what_their_class_takes():
     assert (Pair(1).one, Pair(1, "a").other) == (1, "a")
     with pytest.raises(Refusal, match="`other`"):
         Pair(1, 2)
+    with pytest.raises(TypeError, match="By place it takes `one`, `other`"):
+        Pair(1, "a", 2)
 
 
 LAYER = nn.Linear(2, 2)

@@ -160,6 +160,20 @@ def test_what_is_given_back_goes_on_after_a_part_that_cannot_be(monkeypatch):
     assert torch.is_grad_enabled()
 
 
+@pytest.mark.parametrize("at", [0, 1, 40_000, -1])
+@pytest.mark.parametrize("count", [2**15 + 2, 2**16 + 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8])
+def test_a_change_of_any_number_of_a_long_tensor_is_undone(dtype, count, at):
+    net = nn.Module()
+    net.register_buffer("kept", torch.zeros(count + 1, dtype=dtype)[1:])  # which lies askew
+    net.register_buffer("even", torch.zeros(count, dtype=dtype))
+    with still(net):
+        for t in (net.kept, net.even):
+            t.data[min(at, count - 1)] = 1
+    assert not net.kept.any()
+    assert not net.even.any()
+
+
 def test_gradients_and_flags_come_back():
     net = nn.Linear(3, 3)
     net.weight.grad = torch.ones(3, 3)

@@ -243,6 +243,14 @@ def conv(a, b, **options):
     return nn.Conv2d(a, b, 3, padding=1, **options)
 
 
+def test_inputs_that_are_alike_at_first_tell_where_they_came_from_behind():
+    images = torch.zeros(4, 1, 12, 12)
+    images[:, :, 9:, 9:] = torch.randn(4, 1, 3, 3)  # behind a border as wide
+    first, second = conv(1, 1, bias=False), conv(1, 2)
+    assert [p[:2] for p in pairs(first, second, x=images)] == [("0", "1")]
+    assert not pairs(first, second, x=torch.zeros(4, 1, 12, 12))
+
+
 IMAGES = torch.randn(4, 3, 6, 6, generator=torch.Generator().manual_seed(0))
 
 

@@ -285,3 +285,6 @@ def test_rows_are_alike_where_they_are_equal_and_not_all_zero(row, trained, foun
     model[0].weight.requires_grad_(trained)
     named = list(alike(Subject(model, torch.randn(6, len(row)))))
     assert named == ([("0.weight", 4)] if found else [])
+    with torch.no_grad():
+        model[0].weight[3] += 1  # the last alone is another one
+    assert not [*alike(Subject(model, torch.randn(6, len(row))))]
