@@ -214,14 +214,6 @@ def _untouched_since(t: Tensor) -> tuple[int, int] | None:
         return None
 
 
-def _known_checksum(t: Tensor) -> tuple[int, ...] | None:
-    sums = SUMS.get()
-    since, known = (None, None) if sums is None else sums.get(t, (None, None))
-    if since is not None and since == _untouched_since(t):
-        return known
-    return checksum(t.detach())
-
-
 def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
     """Whether it is a DTensor; none is where their module, dear to import, was not imported."""
     sharding = sys.modules.get("torch.distributed.tensor")
@@ -312,7 +304,11 @@ def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake
     known = [
         not (ample or id(t) in copied_always or t.is_meta) and t in LEFT_ALONE for t in tensors
     ]
-    sums = [_known_checksum(t) if k else None for t, k in zip(tensors, known, strict=True)]
+    sums, before = list[Any](), SUMS.get() or {}
+    for t, is_known in zip(tensors, known, strict=True):
+        since, summed = before.get(t, (None, None))
+        holds = since is not None and since == _untouched_since(t)
+        sums.append((summed if holds else checksum(t.detach())) if is_known else None)
     copied = [t for t, s in zip(tensors, sums, strict=True) if s is None and not t.is_meta]
     needed = _bytes(copied)
     file = None

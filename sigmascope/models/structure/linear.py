@@ -136,11 +136,12 @@ def linear_pairs(model: nn.Module, batch: Batch, calls: Sequence[Call]) -> tuple
 
     Cost: two forward passes, where there are such neighbours.
     """
-    near = [pair for pair in _neighbours(calls) if not any(map(_is_never_linear, pair))]
+    near = [pair for pair in _neighbours(calls) if not any(_is_linear(c) is False for c in pair)]
     if not near:
         return ()
     with still(model):
-        near = [pair for pair in near if all(map(_applies_linearly, pair))]
+        tried = lambda c: acts_as_linear(c.module, c.input, c.output.detach())
+        near = [pair for pair in near if all(_is_linear(c) or tried(c) for c in pair)]
         for sign in (1, -1) if near else ():
             run = planted(model, batch, calls, sign=sign) or ()
             again = {(a.site, b.site) for a, b in _neighbours(run)}
@@ -197,17 +198,14 @@ def _mark(t: Tensor) -> Mark:
     return len(flat), float(flat[:64].double().sum()) if len(flat) else 0.0
 
 
-def _is_never_linear(call: Call) -> bool:
+def _is_linear(call: Call) -> bool | None:
+    """Whether a layer is linear by its kind; None where it has to be tried."""
     module = call.module
-    kinds = (nn.Embedding, _BatchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
-    grouped = isinstance(module, _ConvNd) and module.groups != 1
-    return grouped or transposed(module) or isinstance(module, kinds)
-
-
-def _applies_linearly(call: Call) -> bool:
-    if isinstance(call.module, _ConvNd | nn.Linear):
-        return True
-    return not call.spoiled and acts_as_linear(call.module, call.input, call.output.detach())
+    if isinstance(module, _ConvNd):
+        return module.groups == 1 and not transposed(module)
+    others = (nn.Embedding, _BatchNorm, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+    never = isinstance(module, others) or call.spoiled
+    return isinstance(module, nn.Linear) or (False if never else None)
 
 
 # ------------------------------------------------------------------------------
