@@ -317,12 +317,12 @@ def agrees(made: Program, cure: Cure, *, samples: int) -> bool:
         cure: With the program that was tried.
         samples: On how many samples targets are compared.
     """
-    mine, theirs = made.recipe(), cure.program.recipe()
-    if mine is None or theirs is None or mine.name != theirs.name:
-        return False
-    try:
+    try:  # what is refused is another program
+        mine, theirs = made.recipe(), cure.program.recipe()
         ours, known = (opened(p, samples=samples) for p in (made, cure.program))
     except Refusal:
+        return False
+    if mine is None or theirs is None or mine.name != theirs.name:
         return False
     one, other = ours.targets, known.targets
     alike = one is other
