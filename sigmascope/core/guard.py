@@ -1083,25 +1083,20 @@ class _Arguments:
             more = any(p.kind is p.VAR_KEYWORD for p in takes.values())
             unknown = [] if more else [name for name in named if name not in takes]
             own = [n for n, p in takes.items() if n != "self" and p.kind not in LOOSE]
+            by_name = [n for n in own if takes[n].kind is inspect.Parameter.KEYWORD_ONLY]
             said, guess = str(error), ""
             if unknown:  # which may be why another is missing
                 said = f"got an unexpected keyword argument '{unknown[0]}'"
                 guess = f"{nearest(unknown[0], own)} It takes {listed(own, most=12)}."
             elif "missing" in said:
-                needed = {n: takes[n] for n in own if takes[n].default is inspect.Parameter.empty}
-                by_name = inspect.Parameter.KEYWORD_ONLY
-                form = [f"{n}=..." if p.kind is by_name else n for n, p in needed.items()]
+                needed = [n for n in own if takes[n].default is inspect.Parameter.empty]
+                form = [f"{n}=..." if n in by_name else n for n in needed]
                 call = f"{self._name.rpartition('.')[2]}({', '.join(form)})"
                 guess = f" Call it with `{call}`, of which `help({self._name})` tells."
             if "too many positional" in said:
-                placed = (
-                    inspect.Parameter.POSITIONAL_ONLY,
-                    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                )
-                first = [f"`{n}`" for n, p in takes.items() if p.kind in placed and n != "self"]
-                rest = [f"`{n}=`" for n, p in takes.items() if p.kind is p.KEYWORD_ONLY]
-                guess = f" By place it takes {', '.join(first) or 'nothing'}"
-                guess += f"; by name {', '.join(rest)}" if rest else ""
+                first = ", ".join(f"`{n}`" for n in own if n not in by_name)
+                guess = f" By place it takes {first or 'nothing'}"
+                guess += f"; by name {', '.join(f'`{n}=`' for n in by_name)}" if by_name else ""
                 guess += f" and more, of which `help({self._name})` tells." if more else "."
             raise TypeError(f"{self._name}: {said}.{guess}") from None
         for name, hint in self._hints.items():

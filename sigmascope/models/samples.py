@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from itertools import groupby
 from typing import Any, cast
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 
-from sigmascope.core.guard import Refusal, random_states, require_dense
+from sigmascope.core.guard import Refusal, random_states, require_dense, require_room
 from sigmascope.core.records import Spectrum
 from sigmascope.linalg.spectra import spectra
 
@@ -160,6 +161,24 @@ def beside(model: nn.Module, targets: Any) -> Any:
     if not any(t.device.type == "cpu" for t in tensors(targets)):
         return targets
     return mapped(targets, lambda t: t.to(like.device) if t.device.type == "cpu" else t)
+
+
+def native(array: "np.ndarray[Any, Any]", place: str) -> "np.ndarray[Any, Any]":
+    """The numbers of an array as torch takes them; a copy only where it takes them in no other way.
+
+    It takes none that runs backwards, or in the order of bytes of another machine.
+
+    Args:
+        array: Of numbers.
+        place: Its name in a refusal.
+
+    Raises:
+        Refusal: If a copy is needed, and more than fits the budget of memory.
+    """
+    if array.dtype.isnative and min(array.strides, default=0) >= 0:
+        return array
+    require_room(array.nbytes, place)
+    return np.array(array, dtype=array.dtype.newbyteorder("="))
 
 
 def _like(model: nn.Module) -> Tensor | None:

@@ -206,8 +206,8 @@ def one_door() -> Iterator[None]:
         SUMS.reset(token)
 
 
-def _untouched_since(t: Tensor) -> tuple[int, int] | None:
-    """What changes with a tensor or its memory; None where nothing tells."""
+def _stamp(t: Tensor) -> tuple[int, int] | None:
+    """What is another one where a tensor or its memory was changed; None where nothing tells."""
     try:
         return t._version, t.data_ptr()
     except RuntimeError:  # of inference mode, or without memory of their own
@@ -258,7 +258,7 @@ class Keepsake:
         else:
             changed = self.checksum is not None and checksum(self.alias) != self.checksum
             if self.checksum and not changed and (sums := SUMS.get()) is not None:
-                sums[t] = _untouched_since(t), self.checksum
+                sums[t] = _stamp(t), self.checksum
         if changed:
             if self.values is None:
                 raise Refusal(
@@ -307,7 +307,7 @@ def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake
     sums, before = list[Any](), SUMS.get() or {}
     for t, is_known in zip(tensors, known, strict=True):
         since, summed = before.get(t, (None, None))
-        holds = since is not None and since == _untouched_since(t)
+        holds = since is not None and since == _stamp(t)
         sums.append((summed if holds else checksum(t.detach())) if is_known else None)
     copied = [t for t, s in zip(tensors, sums, strict=True) if s is None and not t.is_meta]
     needed = _bytes(copied)
@@ -391,7 +391,9 @@ def _equal(a: Tensor, b: Tensor) -> bool:
             return torch.equal(a.values(), b.values())
         return True
     if a.numel() > LONG and a.is_contiguous() and b.is_contiguous() and not a.is_quantized:
-        with suppress(RuntimeError, NotImplementedError, TypeError):  # of odd lengths, subclasses
+        with suppress(
+            RuntimeError, NotImplementedError, TypeError
+        ):  # odd lengths, subclasses: below
             x, y = (t.view(-1).view(torch.int64) for t in (a, b))
             # NumPy takes half the time of torch for it
             return np.array_equal(x.numpy(), y.numpy()) if a.is_cpu else torch.equal(x, y)

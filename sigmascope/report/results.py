@@ -56,10 +56,11 @@ class ByKind(Generic[P, T]):
                 break
             products.modules((name,))
         own = self._by.dispatch(kind)
+        form = signature(own)
         try:
-            signature(own).bind(*args, **more)
+            form.bind(*args, **more)
         except TypeError as error:
-            takes = [n for n, p in signature(own).parameters.items() if p.kind is p.KEYWORD_ONLY]
+            takes = [n for n, p in form.parameters.items() if p.kind is p.KEYWORD_ONLY]
             raise WrongKind(
                 f"A {kind.__name__} cannot be shown like that: {error}. Options of its own: "
                 f"{listed(takes, most=9) or 'none'}; `help(sigmascope.text)` tells those of all."

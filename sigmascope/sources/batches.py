@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sigmascope.core import guard
 from sigmascope.core.guard import Refusal, listed
+from sigmascope.models.samples import native
 
 Batch = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 
@@ -30,9 +31,7 @@ def as_tensor(value: Any, *, place: str) -> Tensor:
         Refusal: If they are not numbers, or if there are none.
     """
     if isinstance(value, np.ndarray):
-        value = value.astype(value.dtype.newbyteorder("="), copy=False)
-        if min(value.strides, default=0) < 0:  # torch takes none that runs backwards
-            value = value.copy()
+        value = native(value, place)
     try:
         tensor = torch.as_tensor(value).detach()
     except (TypeError, ValueError, RuntimeError) as error:

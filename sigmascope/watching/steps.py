@@ -641,7 +641,7 @@ class SharedLossListener(LossListener):
         return hints
 
     def rest(self, buckets: Buckets) -> list[Column]:
-        """The last loss that all know of, where no look has read it; nobody is waited for."""
+        """The last losses that all know of, where no look has read them; nobody is waited for."""
         if self._exchange.over:
             self._take()
         self._look_for_steps(len(self._rates), over=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, default_collate
 
 from sigmascope.core.guard import Refusal, came, random_states, require_room
-from sigmascope.models.samples import Batch, chosen, mapped, sample_count, tensors
+from sigmascope.models.samples import Batch, chosen, mapped, native, sample_count, tensors
 
 LABELS = ("labels", "label", "targets", "target", "y")
 FEW = 2  # parts of an item that are inputs and targets
@@ -134,11 +134,10 @@ def read(value: Any) -> Any:
             f"Arrays of `data` must hold numbers, got one of {value.dtype}. Number what is none: "
             "`numpy.unique(words, return_inverse=True)[1]`."
         )
-    if min(value.strides, default=0) < 0 or not (value.flags.writeable and value.dtype.isnative):
-        # torch takes no array that runs backwards or in the other order of bytes, nor guards one
-        # that may not be written
+    value = native(value, "`data`")
+    if not value.flags.writeable:  # torch would let it be written
         require_room(value.nbytes, "`data`")
-        value = np.array(value, dtype=value.dtype.newbyteorder("="))
+        value = value.copy()
     return torch.from_numpy(value)
 
 
