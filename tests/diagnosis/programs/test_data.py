@@ -30,7 +30,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k not in ("list", "batches")])
-@pytest.mark.parametrize("samples", [16, 500])
+@pytest.mark.parametrize("samples", [1, 16, 500])
 def test_each_input_comes_with_its_target(kind, samples):
     state = torch.random.get_rng_state()
     found = taken(KINDS[kind], samples=samples)

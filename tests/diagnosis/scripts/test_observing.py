@@ -43,7 +43,9 @@ def test_what_goes_wrong_in_a_block_is_not_held_back():
 
 
 def test_a_block_that_could_see_nothing_is_refused_and_one_is_shown_as_it_prints():
-    for limit in ({"steps": 0}, {"seconds": -1.0}):
+    for limit in ({"steps": 1}, {"seconds": 0.5}):
+        ss.observe(**limit)
+    for limit in ({"steps": 0}, {"seconds": -1.0}, {"seconds": float("nan")}):
         with pytest.raises(ss.Refusal, match="must be above 0, got "):
             ss.observe(**limit)
     assert repr(ss.observe()) == str(ss.observe())

@@ -96,6 +96,15 @@ def test_the_changed_script_has_it_no_more(name, changes, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("given", "made"),
+    [(f", None{KEEPS}", "x, None, create_graph=True)"), (", None, True", "")],
+)
+def test_a_derivative_keeps_its_graph_unless_more_is_said_by_place(given, made, tmp_path):
+    lines = lines_of(code(("loss = " + LOSS, SLOPE.format(given, SQUARED))), tmp_path)
+    assert [made in line for line in lines] == ([True] if made else [])
+
+
+@pytest.mark.parametrize(
     "shares",
     ["model(x).softmax(1)", "torch.softmax(model(x), 1)", "nn.functional.softmax(model(x), dim=1)"],
 )

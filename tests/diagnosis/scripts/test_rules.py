@@ -21,6 +21,7 @@ from tests.diagnosis.scripts.loops import (
     CONTINUED,
     COUNTS,
     DECODED,
+    DICE,
     DOT,
     DRAWN,
     DROPPED,
@@ -272,6 +273,7 @@ MORE = (  # what another rule tells by the same name
     ),
     ("attached-target", (SETUP, BOTH), (LOSS, "nn.functional.mse_loss(model(x), teacher(x))")),
     ("attached-target", (SETUP, VALUED), ("loss = " + LOSS, BASELINE.format("a", ""))),
+    ("attached-target", (SETUP, VALUED), ("loss = " + LOSS, BASELINE.format("value=a", ""))),
     ("answer-among-inputs", (SETUP, WINDOWS), (LOSS, NEXT_OF.format("x", "x[:, 7]"))),
     (
         "cut-graph",
@@ -683,6 +685,38 @@ def test_a_plan_of_batches_that_steps_with_each_epoch_is_told_apart_from_one_tha
     (long,), (slow,) = (found_in(run(text)) for text in (often, seldom))
     assert long.name == slow.name == "long-warm-up"
     assert ["interval" in f.remedies[0] for f in (long, slow)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("along", "across", "told"),
+    [
+        (0.0, 0.11, True),
+        (0.0, 0.09, False),
+        (-0.01, 0.11, True),
+        (0.1, 0.41, True),  # four times as much, and no less
+        (0.1, 0.39, False),
+    ],
+)
+def test_ids_that_tell_the_next_sample_much_more_than_the_next_step_run_across(along, across, told):
+    seen = {Line("a.py", 3): (along, across, None)}
+    for steps, known in ((8, told), (7, False)):
+        found = {f.name for f in found_in(ScriptRun(steps=steps, across=seen))}
+        assert ("exchanged-dimensions" in found) == known
+
+
+@pytest.mark.parametrize(
+    ("over", "above", "told"),
+    [
+        ("p.sum(1) + t.sum(1) + 1", "common", True),
+        ("p.sum(1) + t.sum(1) - common + 1", "common", True),  # of both, once
+        ("t.sum(1)", "common", False),  # the mean of what is asked for
+        ("p.sum(1) + t.sum(1) + 1", "p.sum(1)", False),  # no overlap
+    ],
+)
+def test_an_overlap_is_what_both_have_in_common_over_the_sum_of_both(over, above, told):
+    dice = DICE.format("model(x)").partition("loss = ")[0]
+    seen = run(code(("loss = " + LOSS, f"{dice}loss = 1 - ({above} / ({over})).mean()")))
+    assert bool(seen.overlaps) == told
 
 
 def test_a_text_that_runs_across_is_told_where_it_was_laid_out():
