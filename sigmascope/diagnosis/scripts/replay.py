@@ -854,7 +854,7 @@ class Recorder(TorchFunctionMode):
         self.scored = self.scored or log_prob.requires_grad
         if not self._ended and log_prob.requires_grad:
             self._scores[id(log_prob)] = log_prob, log_prob
-            if any(ref() is of for ref in self._acts):
+            if of is not None and any(ref() is of for ref in self._acts):
                 self._of_acts.add(id(log_prob))
 
     def _turn(self, place: Any, along: Tensor) -> None:
