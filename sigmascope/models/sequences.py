@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Float64, Shaped
 from torch import Tensor, nn
 
 from sigmascope.core.records import Estimate
+from sigmascope.linalg import dense
 from sigmascope.models.layers import rounding
 from sigmascope.models.samples import Batch, Loss, mapped, tensors
 from sigmascope.models.state import duplicate
@@ -36,6 +37,7 @@ __all__ = [
 
 
 ROUNDINGS = 4096  # of the largest output, by which the same numbers may differ
+TOGETHER = 2**14  # columns of outputs that are compared at once
 
 
 def later_inputs(scene: Scene, output: Tensor, *, name: str = "") -> float | None:
@@ -126,15 +128,20 @@ def _change(
         scene.model, changed, batch_dim=0, listened=scene.listened, frozen=scene.frozen
     ).on_tape(grad=False, listen=False) as run:
         after = run.output.detach()
-    if after.shape != output.shape:
+    if after.shape != output.shape or not output.numel():
         return None
-    a, b = looked(output).double(), looked(after).double()
-    spread = float((a - a.mean(0)).square().mean().sqrt())
-    moved = (a - b).abs()
-    if not bool(moved.isfinite().all()) or not spread > 0:
+    spread, moved, most, size = 0.0, 0.0, 0.0, 0.0
+    flat = (looked(t)[..., None].flatten(1) for t in (output, after))
+    columns = (t.split(TOGETHER, 1) for t in flat)  # in float64 only as many as the cache holds
+    for a, b in zip(*(map(Tensor.double, each) for each in columns), strict=True):
+        gap = b - a
+        spread += dense.square_sum(a - a.mean(0))
+        moved += dense.square_sum(gap)
+        most = max(most, float(gap.abs().amax()))
+        size = max(size, float(a.abs().amax()))
+    if not math.isfinite(moved) or not spread > 0:
         return None
-    fine = rounding(output.dtype, ROUNDINGS) * float(a.abs().amax())
-    return 0.0 if float(moved.amax()) <= fine else float(moved.square().mean().sqrt()) / spread
+    return 0.0 if most <= rounding(output.dtype, ROUNDINGS) * size else math.sqrt(moved / spread)
 
 
 # ------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import is_, setitem
 from types import (
@@ -188,30 +188,22 @@ TOGETHER = 64  # rows of them that are added up while the cache holds them
 LONG = 2**15  # numbers from which on it is worth it to compare them by eight bytes
 INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 LEFT_ALONE: Any = WeakIdKeyDictionary()  # tensors of big models, with the runs that left them so
-# while a door is open: checksums of tensors as a run has left them, with their versions and places
-SUMS: ContextVar[Any] = ContextVar("checksums", default=None)
+# while a door is open: tensors as a run has left them, each with its version then
+UNCHANGED: ContextVar[Any] = ContextVar("tensors as a run has left them", default=None)
 
 
 @contextmanager
 def one_door() -> Iterator[None]:
     """From one run of a model to the next no code but this package's changes weights.
 
-    What that changes tells by its version or its address, so that a checksum holds until the next
-    run. Training between two doors may not: `weight.data.add_()` counts no version.
+    What that changes tells by its version or its address, so that a copy or a checksum holds until
+    the next run. Training between two doors may not: `weight.data.add_()` counts no version.
     """
-    token = SUMS.set(WeakIdKeyDictionary())
+    token = UNCHANGED.set(WeakIdKeyDictionary())
     try:
         yield
     finally:
-        SUMS.reset(token)
-
-
-def _stamp(t: Tensor) -> tuple[int, int] | None:
-    """What is another one where a tensor or its memory was changed; None where nothing tells."""
-    try:
-        return t._version, t.data_ptr()
-    except RuntimeError:  # of inference mode, or without memory of their own
-        return None
+        UNCHANGED.reset(token)
 
 
 def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
@@ -257,8 +249,6 @@ class Keepsake:
             changed = not _equal(self.alias, self.values)
         else:
             changed = self.checksum is not None and checksum(self.alias) != self.checksum
-            if self.checksum and not changed and (sums := SUMS.get()) is not None:
-                sums[t] = _stamp(t), self.checksum
         if changed:
             if self.values is None:
                 raise Refusal(
@@ -304,26 +294,44 @@ def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake
     known = [
         not (ample or id(t) in copied_always or t.is_meta) and t in LEFT_ALONE for t in tensors
     ]
-    sums, before = list[Any](), SUMS.get() or {}
-    for t, is_known in zip(tensors, known, strict=True):
-        since, summed = before.get(t, (None, None))
-        holds = since is not None and since == _stamp(t)
-        sums.append((summed if holds else checksum(t.detach())) if is_known else None)
-    copied = [t for t, s in zip(tensors, sums, strict=True) if s is None and not t.is_meta]
+    before = [_still_so(t) for t in tensors]
+    sums: list[Any] = []
+    for t, is_known, b in zip(tensors, known, before, strict=True):
+        holds = b is not None and b.checksum is not None
+        sums.append((b.checksum if holds else checksum(t.detach())) if is_known else None)
+    copied = [
+        t
+        for t, s, b in zip(tensors, sums, before, strict=True)
+        if s is None and (b is None or b.values is None) and not t.is_meta
+    ]
     needed = _bytes(copied)
     file = None
     if needed > COPIES * allowed():
         needed = _bytes(t for t in copied if spills(t))
         file = Spill(needed, COPIES) if needed else None
     kept: list[Keepsake] = []
-    for t, s in zip(tensors, sums, strict=True):
+    for t, s, b in zip(tensors, sums, before, strict=True):
         values, alias = None, t.detach()
-        if s is None and not t.is_meta:
+        if s is None and b is not None and b.values is not None:
+            values = b.values
+        elif s is None and not t.is_meta:
             values = alias.clone() if file is None or not spills(t) else file.put(t)
         grad = t.grad if t.is_leaf else None
         hooks = None if t._backward_hooks is None else dict(t._backward_hooks)
         kept.append(Keepsake(t, alias, values, s, t.is_leaf, t.requires_grad, grad, hooks))
     return kept
+
+
+def _still_so(t: Tensor) -> Keepsake | None:
+    """What the last run of this door has left unchanged, if nothing has been changed since."""
+    version, before = (UNCHANGED.get() or {}).get(t, (None, None))
+    # its memory is held there, so that no other tensor can have come to lie in the same place
+    holds = before is not None and version == _version(t) and _same_place(t, before.alias)
+    return before if holds else None
+
+
+def _version(t: Tensor) -> int | None:
+    return None if t.is_inference() else t._version
 
 
 def _ample(tensors: Iterable[Tensor]) -> bool:
@@ -635,9 +643,13 @@ def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
             alone: list[Keepsake] = []
             ran = RUNS.count > runs
             every([reach.give_back, *(partial(_note, one, alone) for one in kept)])
-            if ran and not _ample(k.tensor for k in alone):  # a run of a big model changed none
-                for one in alone:
+            ample, held = _ample(k.tensor for k in alone), UNCHANGED.get()
+            for one in alone:
+                if ran and not ample:  # a run of a big model changed none
                     LEFT_ALONE[one.tensor] = True
+                lasts = one.checksum or (ample and isinstance(one.values, Tensor))
+                if held is not None and lasts and (version := _version(one.tensor)) is not None:
+                    held[one.tensor] = version, replace(one, grad=None, hooks=None)
 
 
 def every(undos: Sequence[Undo]) -> None:

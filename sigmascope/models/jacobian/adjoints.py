@@ -298,7 +298,7 @@ def _summed_to(module: nn.Module, like: Tensor, values: Tensor) -> Tensor:
     return values.sum(list(range(values.ndim - like.ndim)))
 
 
-WIDE = 2**18  # columns of a Jacobian that are copied to float64 at once
+WIDE = 2**12  # columns of a Jacobian that are copied to float64 at once, which the cache holds
 SAFE = 1e-200  # squares above this, and below its inverse, have lost nothing
 Gradients = list[Tensor] | Tensor | None  # at one site: one per output, or all of them stacked
 
@@ -356,7 +356,7 @@ class Seeds:
             return seed
         scale = flat.shape[1] ** -0.5
         drawn = torch.randn(flat.shape, generator=self.generator, device=self.generator.device)
-        return (scale * drawn).to(flat)
+        return drawn.mul_(scale).to(flat)  # in place: it may be the largest tensor there is
 
 
 def seeds_for(total: int, wanted: int | Sequence[int], generator: torch.Generator) -> Seeds:
@@ -410,9 +410,9 @@ def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: SiteSums, *, gram
         # the format.
         rows = by_sample.reshape(*by_sample.shape[:2], sums.width)
         scale = rows.new_ones(len(rows), dtype=torch.float64)
-        # wide ones by pieces: a copy of all in float64 would be the largest tensor there is
-        products = (P @ P.mT for P in map(Tensor.double, rows.split(WIDE, 2)))
-        gram = sum(products, scale.new_zeros(()))
+        gram = scale.new_zeros(len(rows), rows.shape[1], rows.shape[1])
+        for part in map(Tensor.double, rows.split(WIDE, 2)):
+            gram.baddbmm_(part, part.mT)
         wide = rows.dtype == torch.float64
         if wide and not SAFE < float(gram.diagonal(dim1=1, dim2=2).amax()) < 1 / SAFE:
             largest = rows.abs().amax((1, 2))

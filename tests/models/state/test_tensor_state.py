@@ -130,6 +130,44 @@ def test_what_changes_between_two_runs_of_a_door_is_no_change_of_the_second(chan
     assert torch.equal(net.weight, now)
 
 
+@pytest.mark.parametrize("ample", [0, 2**28])  # checksums, copies
+def test_other_numbers_where_those_of_the_last_run_lay_are_no_change(ample, monkeypatch):
+    monkeypatch.setattr(kept_by, "AMPLE", ample)
+    net = nn.Linear(256, 256, bias=False)
+    with one_door(), torch.no_grad():
+        for k in range(6):
+            net.weight.data = torch.empty(0)  # so that the next ones may lie where the last did
+            net.weight.data = torch.full((256, 256), float(k))
+            with still(net):
+                run(net, torch.ones(1, 256))
+            assert bool((net.weight == k).all())
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_a_change_in_any_run_of_a_door_is_undone(at):
+    net = Late([at])  # without a trace in any counter
+    before = net.layer.weight.detach().clone()
+    with one_door(), torch.no_grad():
+        for _ in range(5):
+            with still(net):
+                run(net, torch.ones(1, 4))
+            assert torch.equal(net.layer.weight, before)
+
+
+def test_while_a_door_is_open_a_copy_holds_until_something_changes():
+    net, copies = nn.Linear(4, 4, bias=False), []
+    with one_door(), torch.no_grad():
+        for factor in (1, None, 2):
+            if factor:
+                net.weight.mul_(factor)
+            with still(net):
+                run(net, torch.ones(1, 4))
+            copies.append(kept_by.keepsakes([net.weight], frozenset())[0].values)
+    assert copies[0] is copies[1]
+    assert copies[2] is not copies[1]
+    assert torch.equal(copies[2], net.weight)
+
+
 def test_training_between_two_doors_is_no_change_whatever_it_counts(added_up):
     net = nn.Linear(4, 4, bias=False)
     for _ in range(4):
