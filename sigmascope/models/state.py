@@ -18,7 +18,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from operator import is_, setitem
 from types import (
@@ -180,7 +180,7 @@ def _pieces(t: Tensor) -> tuple[Tensor, ...]:
 
 
 AMPLE = 2**28  # bytes of a model's tensors that are copied every time
-SMALL = 2**14  # bytes of one that is copied every time in any model: it takes less than a checksum
+SMALL = 2**14  # bytes of one that is copied in every run of any model: all else takes longer
 EVERY = 0.125  # of the memory allowed, for such copies
 COPIES = 0.5  # of it, for those of a first run, beside which layers write 0.4 of it
 ROW = 4096  # words that a checksum adds up at once
@@ -235,6 +235,13 @@ class Keepsake:
     wants: bool
     grad: Tensor | None
     hooks: dict[Any, Any] | None
+
+    @property
+    def outlasts(self) -> bool:
+        """Whether its copy is worth being held until the next run."""
+        return (
+            isinstance(self.values, Tensor) and self.values.numel() * self.values.itemsize > SMALL
+        )
 
     def give_back(self) -> bool:
         """Put everything back; whether values had changed."""
@@ -297,8 +304,8 @@ def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake
     before = [_still_so(t) for t in tensors]
     sums: list[Any] = []
     for t, is_known, b in zip(tensors, known, before, strict=True):
-        holds = b is not None and b.checksum is not None
-        sums.append((b.checksum if holds else checksum(t.detach())) if is_known else None)
+        summed = None if b is None else b.checksum
+        sums.append((summed or checksum(t.detach())) if is_known else None)
     copied = [
         t
         for t, s, b in zip(tensors, sums, before, strict=True)
@@ -647,9 +654,10 @@ def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
             for one in alone:
                 if ran and not ample:  # a run of a big model changed none
                     LEFT_ALONE[one.tensor] = True
-                lasts = one.checksum or (ample and isinstance(one.values, Tensor))
+                lasts = one.checksum or (ample and one.outlasts)
                 if held is not None and lasts and (version := _version(one.tensor)) is not None:
-                    held[one.tensor] = version, replace(one, grad=None, hooks=None)
+                    one.grad = one.hooks = None  # which may be large, and are given back by now
+                    held[one.tensor] = version, one
 
 
 def every(undos: Sequence[Undo]) -> None:

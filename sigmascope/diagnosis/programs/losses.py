@@ -13,8 +13,11 @@ from sigmascope.models.samples import IGNORED, Loss, class_dim
 LossSpec = str | Loss | nn.Module
 # short names beside those of `torch.nn.functional` and of the classes of `torch.nn`
 SHORT: dict[str, Callable[..., Tensor]] = {
+    "ce": F.cross_entropy,
     "mse": F.mse_loss,
     "mae": F.l1_loss,
+    "l1": F.l1_loss,
+    "smooth_l1": F.smooth_l1_loss,
     "bce": F.binary_cross_entropy,
     "bce_with_logits": F.binary_cross_entropy_with_logits,
     "nll": F.nll_loss,

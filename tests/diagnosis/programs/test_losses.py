@@ -25,7 +25,9 @@ OUT, IDS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.
     [
         ("cross_entropy", F.cross_entropy, IDS),
         ("CrossEntropyLoss", F.cross_entropy, IDS),
+        ("ce", F.cross_entropy, IDS),
         ("mse", F.mse_loss, OUT.flip(0)),
+        ("l1", F.l1_loss, OUT.flip(0)),
         ("bce_with_logits", F.binary_cross_entropy_with_logits, (OUT > 0).float()),
         ("smooth_l1_loss", F.smooth_l1_loss, OUT.flip(0)),
     ],

@@ -44,9 +44,9 @@ def test_memory_in_pieces_has_no_checksum():
 class Late(nn.Module):
     """Changes its weights in its second run, without a trace in any counter."""
 
-    def __init__(self, at):
+    def __init__(self, at, width=4):
         super().__init__()
-        self.layer = nn.Linear(4, 4)
+        self.layer = nn.Linear(width, width)
         self.runs = iter(range(100))
         self.at = at
 
@@ -145,23 +145,23 @@ def test_other_numbers_where_those_of_the_last_run_lay_are_no_change(ample, monk
 
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_a_change_in_any_run_of_a_door_is_undone(at):
-    net = Late([at])  # without a trace in any counter
+    net = Late([at], 65)  # large enough to be held from run to run
     before = net.layer.weight.detach().clone()
     with one_door(), torch.no_grad():
         for _ in range(5):
             with still(net):
-                run(net, torch.ones(1, 4))
+                run(net, torch.ones(1, 65))
             assert torch.equal(net.layer.weight, before)
 
 
 def test_while_a_door_is_open_a_copy_holds_until_something_changes():
-    net, copies = nn.Linear(4, 4, bias=False), []
+    net, copies = nn.Linear(65, 64, bias=False), []
     with one_door(), torch.no_grad():
         for factor in (1, None, 2):
             if factor:
                 net.weight.mul_(factor)
             with still(net):
-                run(net, torch.ones(1, 4))
+                run(net, torch.ones(1, 65))
             copies.append(kept_by.keepsakes([net.weight], frozenset())[0].values)
     assert copies[0] is copies[1]
     assert copies[2] is not copies[1]
