@@ -306,11 +306,7 @@ def keepsakes(tensors: Sequence[Tensor], fluid: frozenset[int]) -> list[Keepsake
     for t, is_known, b in zip(tensors, known, before, strict=True):
         summed = None if b is None else b.checksum
         sums.append((summed or checksum(t.detach())) if is_known else None)
-    copied = [
-        t
-        for t, s, b in zip(tensors, sums, before, strict=True)
-        if s is None and (b is None or b.values is None) and not t.is_meta
-    ]
+    copied = [t for t, s in zip(tensors, sums, strict=True) if s is None and not t.is_meta]
     needed = _bytes(copied)
     file = None
     if needed > COPIES * allowed():
@@ -656,7 +652,6 @@ def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
                     LEFT_ALONE[one.tensor] = True
                 lasts = one.checksum or (ample and one.outlasts)
                 if held is not None and lasts and (version := _version(one.tensor)) is not None:
-                    one.grad = one.hooks = None  # which may be large, and are given back by now
                     held[one.tensor] = version, one
 
 

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope.models import Subject
+from sigmascope.models import Subject, sequences
 from sigmascope.models.sequences import (
     StepGradients,
     copied,
@@ -225,7 +225,9 @@ def test_models_that_see_what_is_later_do(kind, dtype):
     assert found > 1e-2
 
 
-def test_the_change_is_that_of_two_runs():
+@pytest.mark.parametrize("together", [2**14, 7])
+def test_the_change_is_that_of_two_runs(together, monkeypatch):
+    monkeypatch.setattr(sequences, "TOGETHER", together)
     torch.manual_seed(0)
     model, x = Attends(False), torch.randint(WORDS, (5, 8))
     other = torch.cat([x[:, : PLACES // 2], x[:, PLACES // 2 :].roll(1, 0)], 1)
@@ -235,6 +237,30 @@ def test_the_change_is_that_of_two_runs():
     subject = Subject(model, x)
     found = later_inputs(subject.scene, subject.output)
     assert found == pytest.approx(float(expected), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "seen"),
+    [((1e6, 1.0, 1.0), False), ((1.0, 1.0, 1e6), False), ((1.0, 0.0, 0.0), True)],
+)
+def test_a_change_counts_next_to_the_largest_output_wherever_that_is(sizes, seen, monkeypatch):
+    monkeypatch.setattr(sequences, "TOGETHER", 1)
+
+    def forward(m, ids):  # those of size 1 see what comes later
+        later = ids.sum(1)[:, None, None] * torch.tensor([float(s == 1) for s in sizes])
+        return ids[..., None] * torch.tensor(sizes) + later
+
+    torch.manual_seed(0)
+    subject = Subject(Net(forward, a=nn.Linear(1, 1)), torch.randint(WORDS, (5, 8)).float())
+    found = later_inputs(subject.scene, subject.output)
+    assert (found != 0.0) == seen
+
+
+def test_outputs_that_are_no_numbers_once_inputs_are_changed_tell_nothing():
+    torch.manual_seed(0)
+    x = torch.randint(WORDS, (5, 8)).float()
+    subject = Subject(Net(lambda m, t: t / torch.equal(t, x), a=nn.Linear(1, 1)), x)
+    assert later_inputs(subject.scene, subject.output) is None
 
 
 def test_one_input_is_changed_by_its_name():

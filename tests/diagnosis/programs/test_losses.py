@@ -29,6 +29,7 @@ OUT, IDS = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)), torch.
         ("mse", F.mse_loss, OUT.flip(0)),
         ("l1", F.l1_loss, OUT.flip(0)),
         ("bce_with_logits", F.binary_cross_entropy_with_logits, (OUT > 0).float()),
+        ("smooth_l1", F.smooth_l1_loss, 0.1 * OUT.flip(0)),
         ("smooth_l1_loss", F.smooth_l1_loss, OUT.flip(0)),
     ],
 )

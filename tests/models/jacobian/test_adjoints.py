@@ -11,8 +11,10 @@ from tests.models.jacobian.cases import CASES, build, truth
 from tests.models_zoo import MODELS
 
 
+@pytest.mark.parametrize("wide", [3, 2**12])
 @pytest.mark.parametrize("case", ["mlp", "conv", "tokens"])
-def test_singular_values_equal_those_of_the_jacobian(case):
+def test_singular_values_equal_those_of_the_jacobian(case, wide, monkeypatch):
+    monkeypatch.setattr(adjoints, "WIDE", wide)
     model, batch = build(case)
     swept = Subject(model, batch).adjoints
     first = next(s for s, m in model.named_modules() if isinstance(m, nn.Linear | nn.Conv2d))

@@ -168,6 +168,27 @@ def test_while_a_door_is_open_a_copy_holds_until_something_changes():
     assert torch.equal(copies[2], net.weight)
 
 
+def test_a_door_holds_no_copies_of_a_large_model(monkeypatch):
+    net = nn.Linear(65, 64, bias=False)
+    for ample in (2**28, 0):
+        monkeypatch.setattr(kept_by, "AMPLE", ample)
+        with one_door(), torch.no_grad():
+            with still(net):
+                run(net, torch.ones(1, 65))
+            assert (net.weight in kept_by.UNCHANGED.get()) == bool(ample)
+
+
+def test_weights_that_count_no_changes_may_change_between_runs():
+    with torch.inference_mode():
+        net = nn.Linear(65, 64, bias=False)
+        with one_door():
+            for k in range(3):
+                net.weight.fill_(k)
+                with still(net):
+                    run(net, torch.ones(1, 65))
+                assert bool((net.weight == k).all())
+
+
 def test_training_between_two_doors_is_no_change_whatever_it_counts(added_up):
     net = nn.Linear(4, 4, bias=False)
     for _ in range(4):
