@@ -630,7 +630,10 @@ def called(model: nn.Module, batch: Batch, *, run: Callable[..., Any] | None = N
         wide = getattr(first[1], "in_features", None) if first is not None else None
         rows = any(t.ndim > 2 and t[0].numel() == wide != t.shape[-1] for t in given if len(t))
         if rows and "shapes cannot be multiplied" in str(error):
-            hint = "The layer takes one row of numbers for each sample: pass `x.flatten(1)`"
+            hint = (
+                "The layer takes one row of numbers for each sample: begin the model with "
+                "`nn.Flatten()`, or pass `x.flatten(1)`"
+            )
         if "more than 1 value per channel" in str(error):
             hint = "Pass two samples or more, or the model in evaluation mode (.eval())"
         tables = [m.num_embeddings for m in model.modules() if isinstance(m, nn.Embedding)]
