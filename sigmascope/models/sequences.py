@@ -128,7 +128,7 @@ def _change(
         scene.model, changed, batch_dim=0, listened=scene.listened, frozen=scene.frozen
     ).on_tape(grad=False, listen=False) as run:
         after = run.output.detach()
-    if after.shape != output.shape or not output.numel():
+    if after.shape != output.shape:
         return None
     spread, moved, most, size = 0.0, 0.0, 0.0, 0.0
     flat = (looked(t)[..., None].flatten(1) for t in (output, after))
