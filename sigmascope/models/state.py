@@ -329,12 +329,8 @@ def _still_so(t: Tensor) -> Keepsake | None:
     """What the last run of this door has left unchanged, if nothing has been changed since."""
     version, before = (UNCHANGED.get() or {}).get(t, (None, None))
     # its memory is held there, so that no other tensor can have come to lie in the same place
-    holds = before is not None and version == _version(t) and _same_place(t, before.alias)
+    holds = before is not None and version == t._version and _same_place(t, before.alias)
     return before if holds else None
-
-
-def _version(t: Tensor) -> int | None:
-    return None if t.is_inference() else t._version
 
 
 def _ample(tensors: Iterable[Tensor]) -> bool:
@@ -651,8 +647,8 @@ def as_found(thing: Any, *, weights: bool = True) -> Iterator[None]:
                 if ran and not ample:  # a run of a big model changed none
                     LEFT_ALONE[one.tensor] = True
                 lasts = one.checksum or (ample and one.outlasts)
-                if held is not None and lasts and (version := _version(one.tensor)) is not None:
-                    held[one.tensor] = version, one
+                if held is not None and lasts and not one.tensor.is_inference():  # counts nothing
+                    held[one.tensor] = one.tensor._version, one
 
 
 def every(undos: Sequence[Undo]) -> None:

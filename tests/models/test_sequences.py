@@ -256,6 +256,32 @@ def test_a_change_counts_next_to_the_largest_output_wherever_that_is(sizes, seen
     assert (found != 0.0) == seen
 
 
+@pytest.mark.parametrize(("largest", "change"), [(2048.0, 0.0), (2047.0, 1.0), (2049.0, 0.0)])
+def test_a_change_of_as_much_as_rounding_may_make_is_none(largest, change):
+    # one unit in 2,048 is what a change of single precision is held against
+    def forward(m, ids):
+        out = torch.zeros(2, 4, 1)
+        out[0, 0], out[1, 0] = largest, -largest
+        out[0, 1] = (ids[0, 3] == 1).float()
+        return out
+
+    x = torch.tensor([[0.0, 0, 0, 0], [0, 0, 0, 1]])
+    subject = Subject(Net(forward, a=nn.Linear(1, 1)), x)
+    found = later_inputs(subject.scene, subject.output)
+    assert found is not None
+    assert (found > 0.0) == bool(change)
+
+
+def test_wide_outputs_come_to_double_precision_in_parts_that_a_cache_holds(monkeypatch):
+    torch.manual_seed(0)
+    model = Net(lambda m, ids: m.a(ids), a=nn.Embedding(WORDS, 2**13))
+    subject = Subject(model, torch.randint(WORDS, (5, 8)))
+    output, double, parts = subject.output, torch.Tensor.double, []
+    monkeypatch.setattr(torch.Tensor, "double", lambda t: parts.append(t.shape) or double(t))
+    assert later_inputs(subject.scene, output) == 0.0
+    assert {shape[1] for shape in parts if len(shape) == 2} == {2**14}
+
+
 def test_outputs_that_are_no_numbers_once_inputs_are_changed_tell_nothing():
     torch.manual_seed(0)
     x = torch.randint(WORDS, (5, 8)).float()

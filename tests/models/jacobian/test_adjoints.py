@@ -36,6 +36,15 @@ def test_singular_values_equal_those_of_the_jacobian(case, wide, monkeypatch):
         torch.testing.assert_close(swept.adjoints[first].sigma[i], sigma, rtol=1e-8, atol=1e-8)
 
 
+def test_wide_derivatives_come_to_double_precision_in_parts_that_a_cache_holds(monkeypatch):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 2**14), nn.ReLU(), nn.Linear(2**14, 2))
+    double, parts = torch.Tensor.double, []
+    monkeypatch.setattr(torch.Tensor, "double", lambda t: parts.append(t.shape) or double(t))
+    assert Subject(model, torch.randn(5, 3)).adjoints.adjoints["0"].width == 2**14
+    assert parts.count((5, 2, 2**12)) == 4
+
+
 # ------------------------------------------------------------------------------
 # Pieces, turns and mixtures give what all at once do.
 

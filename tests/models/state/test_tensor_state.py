@@ -168,6 +168,15 @@ def test_while_a_door_is_open_a_copy_holds_until_something_changes():
     assert torch.equal(copies[2], net.weight)
 
 
+@pytest.mark.parametrize(("rows", "held"), [(63, False), (64, False), (65, True)])
+def test_a_copy_is_held_from_16_kilobytes_on(rows, held):
+    net = nn.Linear(64, rows, bias=False)
+    with one_door(), torch.no_grad():
+        with still(net):
+            run(net, torch.ones(1, 64))
+        assert (net.weight in kept_by.UNCHANGED.get()) == held
+
+
 def test_a_door_holds_no_copies_of_a_large_model(monkeypatch):
     net = nn.Linear(65, 64, bias=False)
     for ample in (2**28, 0):
