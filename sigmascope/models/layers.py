@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -294,7 +294,12 @@ def _affine(
 # What layers read and write while a model runs.
 
 
-@dataclass(frozen=True, slots=True)
+COVERED = (nn.Linear, nn.Embedding, _ConvNd, *NORMALISERS)  # whose formulas are known
+ENTRIES = 2**21  # of a weight that are copied to float64 at once
+ROWS = 64  # of what a layer reads by which it is told whether it is linear
+
+
+@dataclass(frozen=True)
 class Call:
     """One call of one module.
 
@@ -316,6 +321,70 @@ class Call:
     def spoiled(self) -> bool:
         """Whether the input was overwritten in place after it was read."""
         return _version(self.input) != self.version
+
+    @cached_property
+    def is_linear(self) -> bool:
+        """Whether what was written is what was read times the one matrix, plus the one vector.
+
+        True of the kinds that are known to; decided by the numbers for others, so that a custom
+        layer is covered whichever way it stores its weight.
+        """
+        module, x, y = self.module, self.input, self.output.detach()
+        if isinstance(module, nn.Embedding) and type(module) is not nn.Embedding:
+            # whether a class of its own wrote the rows that it was asked for, not those of places
+            rows = module.weight.detach()
+            if x.is_floating_point() or y.shape != (*x.shape, rows.shape[1]):
+                return False
+            return int(x.min()) >= 0 and int(x.max()) < len(rows) and torch.equal(rows[x.long()], y)
+        if isinstance(module, COVERED):
+            return True
+        return x.is_floating_point() and self.is_turned is not None
+
+    @cached_property
+    def is_turned(self) -> bool | None:
+        """Whether the one matrix is stored as `[in, out]`; None where it is not applied at all."""
+        x, y = self.input, self.output.detach()
+        weight, bias = matrix_and_vector(self.module)
+        if weight is None:
+            return None
+        rest = None if bias is None else bias.detach()
+        for turned, W in ((False, weight.detach()), (True, weight.detach().mT)):
+            if x.shape[-1] != W.shape[1] or y.shape != (*x.shape[:-1], W.shape[0]):
+                continue
+            # whether `y = x Wᵀ + bias`, up to the rounding of `y`; as it is first: a copy of the
+            # weight in float64 takes longer than the product
+            for kind in (y.dtype, torch.float64):
+                read, wrote = _some(x), _some(y).double()
+                kinds = {t.dtype for t in (read, W, y if rest is None else rest)}
+                if kind != torch.float64 and kinds != {kind}:
+                    continue
+                # by some units at a time: a copy in float64 may be the largest tensor there is
+                units = W.split(max(1, ENTRIES // W.shape[1]))
+                expected = torch.cat(
+                    [(read.to(kind) @ some.to(kind).mT).double() for some in units], -1
+                )
+                expected = expected if rest is None else expected + rest.double()
+                scale = max(float(expected.abs().amax()), 1e-300)
+                room = rounding(y.dtype, 64 * x.shape[-1] ** 0.5) * scale
+                if float((expected - wrote).abs().amax()) <= room:
+                    return turned
+        return None
+
+
+def matrix_and_vector(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
+    """The weight and bias of a module that owns just those, whatever their names."""
+    own = {} if isinstance(module, WHOLE) else dict(module.named_parameters(recurse=False))
+    matrices = [p for p in own.values() if p.ndim == 2]
+    vectors = [p for p in own.values() if p.ndim == 1]
+    if len(matrices) != 1 or len(vectors) > 1 or len(own) != 1 + len(vectors):
+        return None, None
+    return matrices[0], vectors[0] if vectors else None
+
+
+def _some(t: Tensor) -> Tensor:
+    """Rows from first to last, as many as tell one map from another."""
+    flat = t.reshape(-1, t.shape[-1])
+    return flat[torch.linspace(0, len(flat) - 1, min(len(flat), ROWS)).long()]
 
 
 SECOND = re.compile(r"#(\d+)$")

@@ -80,7 +80,9 @@ class Scene:
         for piece, part in pieces(self.batch, size=size, batch_dim=self.batch_dim):
             yield replace(self, batch=piece), part
             if size < self.count:
-                trim()  # the next one's blocks are of other sizes than those that are free
+                trim(
+                    short=True
+                )  # the next one's blocks are of other sizes than those that are free
 
     def chosen(self, rows: Tensor) -> "Scene":
         """The same with some of the samples, in this order."""
@@ -275,7 +277,7 @@ def require_gradients(scene: Scene, calls: tuple[Call, ...], *, do: str) -> None
     if needed > allowed() / 3:  # a tape is about as large as what layers write
         with suppress(Exception):  # a model that takes batches of one size: its tape is not known
             needed += tape_size(scene.chosen(torch.tensor([0])))
-        trim()  # of that tape, which is as large as what comes next
+        trim(short=True)  # of that tape, which is as large as what comes next
     if LITTLE * needed > allowed():
         raise Refusal(
             f"`memory` must allow for the gradient of `{largest}`, which is held twice, got "
@@ -304,7 +306,7 @@ def turns(
     for place, some in enumerate(found, start=1):
         yield some, place == len(found)
         if place < len(found):
-            trim()
+            trim(short=True)
 
 
 def gradient_turns(parameters: Iterable[P]) -> Iterator[tuple[list[P], bool]]:
@@ -379,7 +381,7 @@ def backward(
         for node, uses in listened.several(root, some):
             undo.callback(node.register_hook(partial(listened.part, uses)).remove)
         if some:  # blocks that the way forward has freed are too small for them
-            trim()
+            trim(short=True)
         grads = torch.autograd.grad(root, sources, seed, retain_graph=again, allow_unused=True)
     listened.end()
     for p, grad in zip(parameters, grads[len(others) :], strict=True):

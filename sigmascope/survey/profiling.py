@@ -29,7 +29,6 @@ from sigmascope.survey.views.base import ProfileView
 
 ROWS = 0.4  # of the memory allowed, for what layers read and write on all samples
 SURE = 1 / 64  # of it, below which nothing is weighed
-KEPT = 2**26  # bytes, below which what is freed between views is kept: the next one asks for it
 
 
 def cut(
@@ -173,7 +172,6 @@ def profile(
         plain = {name for name, view in profile_views().items() if not view.differentiates}
         if not plain.issuperset(wanted):
             subject.require_gradients(do=f"ask for the views {' and '.join(sorted(plain))} alone")
-        size = subject.rows_held + sum(p.numel() * p.itemsize for p in model.parameters())
         found: dict[View, list[Item]] = {}
         quick: list[View] = [v for v in wanted if v in QUICK and early is not None]
         order: list[View] = [*quick, *(v for v in wanted if v not in quick)]
@@ -183,8 +181,7 @@ def profile(
             # are, not as another thread holds them, and a loss may draw random numbers
             with apart():
                 found[view] = [*tried(profile_views()[view].items(subject), view)]
-            if size > KEPT:
-                guard.trim()
+            guard.trim(short=True)
             if early is not None and done == len(quick):
                 known = [*left, *absent, *(i for v in quick for i in found[v])]
                 early(_profile(known, layers, quick))

@@ -18,7 +18,7 @@ from torch.nn.modules.conv import _ConvNd
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Spectrum
 from sigmascope.linalg.spectra import Route, spectra, spectrum
-from sigmascope.models.jacobian.adjoints import acts_as_linear, kernel_gradients
+from sigmascope.models.jacobian.adjoints import kernel_gradients
 from sigmascope.models.layers import Call, explaining, is_reparametrised, transposed
 from sigmascope.models.samples import Loss, in_double
 from sigmascope.models.tape import Scene
@@ -252,7 +252,7 @@ def _use(scene: Scene, call: Call, grads: tuple[Tensor | None, ...]) -> "Use | s
     if not any(p.ndim > 1 and p.requires_grad for p in module.parameters(recurse=False)):
         return "its weight is not trained"
     convolves = isinstance(module, _ConvNd)
-    if not convolves and not acts_as_linear(module, call.input, call.output.detach()):
+    if not convolves and not call.is_linear:
         return f"the gradient of {type(module).__name__} by its weights is not covered"
     split = [s.detach() for t in (call.input, *whole) if (s := scene.split(t)) is not None]
     if len(split) < 1 + len(whole):

@@ -13,11 +13,11 @@ from torch.nn.modules.conv import _ConvNd
 from sigmascope.core.guard import Refusal
 from sigmascope.linalg import dense
 from sigmascope.models.layers import (
+    COVERED,
     NORMALISERS,
-    WHOLE,
     Call,
     channel_dim,
-    rounding,
+    matrix_and_vector,
     standardised,
     transposed,
 )
@@ -28,10 +28,7 @@ from sigmascope.models.weights import patches
 # Each layer's share of the neural tangent kernel, from adjoints and what the layer read.
 
 
-COVERED = (nn.Linear, nn.Embedding, _ConvNd, *NORMALISERS)
 BLOCK = 256  # numbers whose squares are added up in the narrow format
-ENTRIES = 2**21  # of a weight that are copied to float64 at once
-ROWS = 64  # of what a layer reads by which it is told whether it is linear
 CANCELLED = 1e-2  # of what products add up to in size, from which a sum of them is left
 NARROW = 1e-24  # squares above this, and below its inverse, lost nothing there
 PerSample = Float[Tensor, "n k"]
@@ -40,7 +37,7 @@ PerSample = Float[Tensor, "n k"]
 def share(
     module: nn.Module,
     x: Shaped[Tensor, "n *inputs"],
-    J: Float[Tensor, "n k *outputs"],
+    J: Sequence[Float[Tensor, "n j *outputs"]],
     *,
     normal: Float[Tensor, "n *outputs"] | None = None,
     norm_sq: PerSample | None = None,
@@ -50,7 +47,8 @@ def share(
     Args:
         module: The layer or normaliser.
         x: What it read, samples first.
-        J: `∂ f_k(x_i) / ∂` what it wrote, samples first.
+        J: `∂ f_k(x_i) / ∂` what it wrote, samples first, of some outputs after the other: side by
+            side they would be copied first.
         normal: For a normaliser, what it multiplies by its weight.
         norm_sq: `‖J‖²` per sample and output, where it is known already.
 
@@ -58,11 +56,42 @@ def share(
         The squared norms, or None for a kind of layer whose parameters this does not cover.
         Frozen parameters count nothing.
     """
+    if not isinstance(module, (*NORMALISERS, _ConvNd, nn.Embedding)):
+        weight, bias = matrix_and_vector(module)
+        if isinstance(module, nn.Linear):
+            weight, bias = module.weight, module.bias
+        if weight is None or J[0].ndim != x.ndim + 1:
+            return None
+        biased = bias is not None and bias.requires_grad
+        if x[0].numel() == x.shape[-1]:  # one position: ‖d aᵀ‖² = ‖d‖² ‖a‖²
+            size = _square_sum(torch.cat([*J], 1)) if norm_sq is None else norm_sq
+            reads = x.flatten(1).double().square().sum(1) * float(weight.requires_grad)
+            return size * (reads + float(biased))[:, None]
+        # [n, p, i], and [n, j, p, o] of some outputs, which side by side would be copied first
+        a, deltas = x.flatten(1, -2), [d.flatten(2, -2) for d in J]
+        total = J[0].new_zeros(len(x), sum(d.shape[1] for d in J), dtype=torch.float64)
+        positions, inputs, outputs = a.shape[1], a.shape[2], deltas[0].shape[3]
+        # `‖Σ_p d_p a_pᵀ‖²`, by whichever of the two ways is cheaper
+        if weight.requires_grad and positions * (inputs + outputs) < inputs * outputs:
+            # in the format of both, unless positions cancel so far that it shows
+            for kind in (torch.promote_types(deltas[0].dtype, torch.float32), torch.float64):
+                read = a.to(kind)
+                met = (read @ read.mT)[:, None]
+                moved = (d.to(kind) for d in deltas)
+                parts = torch.cat([(met * (d @ d.mT)).double().flatten(2) for d in moved], 1)
+                total, most = parts.sum(2), parts.abs().sum(2)
+                if bool((total >= CANCELLED * most).all()):
+                    break
+        elif weight.requires_grad:
+            stacked = (d.transpose(2, 3).flatten(1, 2) @ a for d in deltas)  # [n, j * o, i]
+            total = torch.cat([_square_sum(s.unflatten(1, (-1, outputs))) for s in stacked], 1)
+        return total + torch.cat([_square_sum(d.sum(2)) for d in deltas], 1) if biased else total
+    d = J[0] if len(J) == 1 else torch.cat(J, 1)
     if isinstance(module, NORMALISERS):
         own = dict(module.named_parameters(recurse=False))
         weight, bias = own.get("weight"), own.get("bias")
         if weight is None and bias is None:
-            return J.new_zeros(J.shape[:2], dtype=torch.float64)
+            return d.new_zeros(d.shape[:2], dtype=torch.float64)
         if weight is None or normal is None:
             return None
         per_channel = channel_dim(module, normal)
@@ -71,54 +100,26 @@ def share(
             if weight.ndim == 1
             else list(range(normal.ndim - weight.ndim, normal.ndim))
         )
-        dims = [d + 1 for d in range(1, normal.ndim) if d not in keep]
-        total = J.new_zeros(J.shape[:2], dtype=torch.float64)
-        for tensor, grad in ((weight, J * normal[:, None]), (bias, J)):
+        dims = [dim + 1 for dim in range(1, normal.ndim) if dim not in keep]
+        total = d.new_zeros(d.shape[:2], dtype=torch.float64)
+        for tensor, grad in ((weight, d * normal[:, None]), (bias, d)):
             if tensor is not None and tensor.requires_grad:
                 total = total + _square_sum(grad.sum(dims) if dims else grad)
         return total
     if isinstance(module, _ConvNd):
-        grads = kernel_gradients(module, x, J)
+        grads = kernel_gradients(module, x, d)
         total = _square_sum(grads) * float(module.weight.requires_grad)
         if module.bias is not None and module.bias.requires_grad:
-            total = total + _square_sum(J.flatten(3).sum(3))
+            total = total + _square_sum(d.flatten(3).sum(3))
         return total
-    if isinstance(module, nn.Embedding):
-        # [n, k, t, o]; one row where x is [n]
-        d = J.reshape(*J.shape[:2], -1, J.shape[-1]).double()
-        tokens = x.reshape(len(x), -1)  # [n, t]
-        same = (tokens[:, :, None] == tokens[:, None]).double()
-        if module.padding_idx is not None:
-            same = same * (tokens != module.padding_idx)[:, :, None]
-        total = torch.stack([(same * (dk @ dk.mT)).sum((1, 2)) for dk in d.unbind(1)], dim=1)
-        return total * float(module.weight.requires_grad)
-    if isinstance(module, nn.Linear):
-        weight, bias = module.weight, module.bias
-    else:
-        weight, bias = _acts_as_linear(module)
-    if weight is None or J.ndim != x.ndim + 1:
-        return None
-    biased = bias is not None and bias.requires_grad
-    if x[0].numel() == x.shape[-1]:  # one position: ‖d aᵀ‖² = ‖d‖² ‖a‖²
-        size = _square_sum(J) if norm_sq is None else norm_sq
-        reads = x.flatten(1).double().square().sum(1) * float(weight.requires_grad)
-        return size * (reads + float(biased))[:, None]
-    a, d = x.flatten(1, -2), J.flatten(2, -2)  # [n, p, i], [n, k, p, o]
-    total = d.new_zeros(d.shape[:2], dtype=torch.float64)
-    positions, inputs, outputs = a.shape[1], a.shape[2], d.shape[3]
-    # `‖Σ_p d_p a_pᵀ‖²`, by whichever of the two ways is cheaper
-    if weight.requires_grad and positions * (inputs + outputs) < inputs * outputs:
-        # in the format of both, unless positions cancel so far that it shows
-        for kind in (torch.promote_types(d.dtype, torch.float32), torch.float64):
-            read, moved = a.to(kind), d.to(kind)
-            parts = ((read @ read.mT)[:, None] * (moved @ moved.mT)).double().flatten(2)
-            total, most = parts.sum(2), parts.abs().sum(2)
-            if bool((total >= CANCELLED * most).all()):
-                break
-    elif weight.requires_grad:
-        stacked = d.transpose(2, 3).flatten(1, 2) @ a  # [n, k * o, i]
-        total = _square_sum(stacked.unflatten(1, (d.shape[1], outputs)))
-    return total + _square_sum(d.sum(2)) if biased else total
+    # [n, k, t, o]; one row where x is [n]
+    rows = d.reshape(*d.shape[:2], -1, d.shape[-1]).double()
+    tokens = x.reshape(len(x), -1)  # [n, t]
+    same = (tokens[:, :, None] == tokens[:, None]).double()
+    if module.padding_idx is not None:
+        same = same * (tokens != module.padding_idx)[:, :, None]
+    total = torch.stack([(same * (dk @ dk.mT)).sum((1, 2)) for dk in rows.unbind(1)], dim=1)
+    return total * float(module.weight.requires_grad)
 
 
 def _square_sum(parts: Float[Tensor, "n k *rest"]) -> PerSample:
@@ -156,74 +157,11 @@ def kernel_gradients(module: nn.Module, x: Tensor, J: Tensor) -> Float[Tensor, "
 
 def covers(module: nn.Module) -> bool:
     """Whether `share` may cover this kind of module."""
-    return isinstance(module, COVERED) or _acts_as_linear(module)[0] is not None
-
-
-def _acts_as_linear(module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
-    """The weight and bias of a module that owns just those; whether it is linear is tested."""
-    own = {} if isinstance(module, WHOLE) else dict(module.named_parameters(recurse=False))
-    matrices = [p for p in own.values() if p.ndim == 2]
-    vectors = [p for p in own.values() if p.ndim == 1]
-    if len(matrices) != 1 or len(vectors) > 1 or len(own) != 1 + len(vectors):
-        return None, None
-    return matrices[0], vectors[0] if vectors else None
-
-
-def acts_as_linear(module: nn.Module, x: Tensor, y: Tensor) -> bool:
-    """Whether what a module wrote is what it read times its one matrix, plus its one vector.
-
-    True of the kinds that are known to; decides by the numbers for others, so that a custom layer
-    is covered whichever way it stores its weight.
-    """
-    if isinstance(module, nn.Embedding) and type(module) is not nn.Embedding:
-        # whether a class of its own wrote the rows that it was asked for, and not those of places
-        rows = module.weight.detach()
-        if x.is_floating_point() or y.shape != (*x.shape, rows.shape[1]):
-            return False
-        return int(x.min()) >= 0 and int(x.max()) < len(rows) and torch.equal(rows[x.long()], y)
-    if _acts_as_linear(module)[0] is None or isinstance(module, COVERED):
-        return isinstance(module, COVERED)
-    return x.is_floating_point() and _orientation(module, x, y) is not None
-
-
-def _orientation(module: nn.Module, x: Tensor, y: Tensor) -> bool | None:
-    """Whether a module's matrix is stored as `[in, out]`; None where it is not applied at all."""
-    weight, bias = _acts_as_linear(module)
-    assert weight is not None
-    rest = None if bias is None else bias.detach()
-    for turned, W in ((False, weight.detach()), (True, weight.detach().mT)):
-        if x.shape[-1] != W.shape[1] or y.shape != (*x.shape[:-1], W.shape[0]):
-            continue
-        # whether `y = x Wᵀ + bias`, up to the rounding of `y`; as it is first: a copy of the weight
-        # in float64 takes longer than the product
-        for kind in (y.dtype, torch.float64):
-            read, wrote = _some(x), _some(y).double()
-            kinds = {t.dtype for t in (read, W, y if rest is None else rest)}
-            if kind != torch.float64 and kinds != {kind}:
-                continue
-            # by some units at a time: a copy in float64 may be the largest tensor there is
-            units = W.split(max(1, ENTRIES // W.shape[1]))
-            expected = torch.cat(
-                [(read.to(kind) @ some.to(kind).mT).double() for some in units], -1
-            )
-            expected = expected if rest is None else expected + rest.double()
-            scale = max(float(expected.abs().amax()), 1e-300)
-            room = rounding(y.dtype, 64 * x.shape[-1] ** 0.5) * scale
-            if float((expected - wrote).abs().amax()) <= room:
-                return turned
-    return None
-
-
-def _some(t: Tensor) -> Tensor:
-    """Rows from first to last, as many as tell one map from another."""
-    flat = t.reshape(-1, t.shape[-1])
-    return flat[torch.linspace(0, len(flat) - 1, min(len(flat), ROWS)).long()]
+    return isinstance(module, COVERED) or matrix_and_vector(module)[0] is not None
 
 
 def implied(
-    module: nn.Module,
-    x: Tensor,
-    y: Tensor,
+    call: Call,
     delta: Tensor,
     *,
     normal: Tensor | None = None,
@@ -232,9 +170,7 @@ def implied(
     """What the formulas of `share` take for the gradient of each parameter in one call.
 
     Args:
-        module: The layer or normaliser.
-        x: What it read.
-        y: What it wrote.
+        call: Of a layer or normaliser.
         delta: The derivative by what it wrote.
         normal: For a normaliser, what it multiplies by its weight.
         probes: Vectors that gradients are multiplied with, which spares the gradients themselves.
@@ -243,13 +179,14 @@ def implied(
         Trained parameters that the formulas speak of, their gradients (or the products of these
         with their probes), and the size that these would have if nothing cancelled.
     """
+    module = call.module
     weight, bias = getattr(module, "weight", None), getattr(module, "bias", None)
-    reads: Tensor | None = x
+    reads: Tensor | None = call.input
     if isinstance(module, NORMALISERS):
         reads = normal
     elif not isinstance(module, COVERED):
-        weight, bias = _acts_as_linear(module)
-    if reads is None or not acts_as_linear(module, x, y):
+        weight, bias = matrix_and_vector(module)
+    if reads is None or not call.is_linear:
         return
     size = dense.norm(delta)
     if isinstance(weight, nn.Parameter) and weight.requires_grad:
@@ -272,7 +209,7 @@ def implied(
             a, d = reads.reshape(-1, reads.shape[-1]), delta.reshape(-1, delta.shape[-1])
             turned = weight.shape == (a.shape[1], d.shape[1])
             if weight.shape[0] == weight.shape[1]:  # of others the shape tells
-                turned = not isinstance(module, COVERED) and _orientation(module, reads, y)
+                turned = not isinstance(module, COVERED) and call.is_turned
             left, right = (a, d) if turned else (d, a)
             if (left.shape[1], right.shape[1]) == weight.shape:
                 found = left.mT @ probed(right, probe)
@@ -394,37 +331,38 @@ def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: SiteSums, *, gram
     """Fold one piece's adjoints at one site into its sums; why they cannot be, or nothing."""
     if J is None:
         return "the output does not depend on the (first) tensor that it wrote"
-    # as `[samples, outputs, ...]`, where samples can be told apart
+    # as `[samples, outputs, ...]`, of some outputs after the other, where samples can be told apart
     if isinstance(J, Tensor) and J.ndim == 3 and J.shape[1] == scene.count:
-        by_sample = J.transpose(0, 1)  # stacked already, of a flat layer
-    elif len(split := [rows for g in J if (rows := scene.split(g)) is not None]) == len(J):
-        by_sample = torch.stack(split, dim=1)
+        by_sample = [J.transpose(0, 1)]  # stacked already, of a flat layer
     else:
-        shape = tuple(call.output.shape)
-        return f"wrote a tensor of shape {shape}, which is not split by sample"
-    sums.width = sums.width or by_sample[0, 0].numel()
+        by_sample = [rows[:, None] for g in J if (rows := scene.split(g)) is not None]
+        if len(by_sample) < len(J):
+            shape = tuple(call.output.shape)
+            return f"wrote a tensor of shape {shape}, which is not split by sample"
+    sums.width = sums.width or by_sample[0][0, 0].numel()
     norm_sq = None
     if grams and not isinstance(call.module, NORMALISERS):  # of those only the share is asked
         # `J Jᵀ / scale²` of every sample in float64. Squares of narrower formats are inside float64
         # as they are; float64 is scaled by its largest entry where squares come near the ends of
         # the format.
-        rows = by_sample.reshape(*by_sample.shape[:2], sums.width)
-        scale = rows.new_ones(len(rows), dtype=torch.float64)
-        gram = scale.new_zeros(len(rows), rows.shape[1], rows.shape[1])
-        for part in map(Tensor.double, rows.split(WIDE, 2)):
+        rows = [d.reshape(*d.shape[:2], sums.width) for d in by_sample]
+        scale = rows[0].new_ones(len(rows[0]), dtype=torch.float64)
+        gram = scale.new_zeros(len(scale), len(J), len(J))
+        for parts in zip(*(r.split(WIDE, 2) for r in rows), strict=True):
+            part = torch.cat(parts, 1).double()
             gram.baddbmm_(part, part.mT)
-        wide = rows.dtype == torch.float64
+        wide = rows[0].dtype == torch.float64
         if wide and not SAFE < float(gram.diagonal(dim1=1, dim2=2).amax()) < 1 / SAFE:
-            largest = rows.abs().amax((1, 2))
+            whole = torch.cat(rows, 1)
+            largest = whole.abs().amax((1, 2))
             scale = torch.where(largest > 0, largest, scale)
-            scaled = rows / scale[:, None, None]
+            scaled = whole / scale[:, None, None]
             gram = scaled @ scaled.mT
         sums.gram.append(gram)
         sums.scale.append(scale)
         norm_sq = gram.diagonal(dim1=1, dim2=2) * scale.square()[:, None]
     module, x, found = call.module, scene.split(call.input), None
-    linear = lambda: acts_as_linear(module, call.input, call.output.detach())
-    if x is not None and not call.spoiled and linear():
+    if x is not None and not call.spoiled and call.is_linear:
         normal = None
         if isinstance(module, NORMALISERS):
             y = scene.split(call.output)

@@ -230,11 +230,11 @@ class Gaps:
         for call, delta in zip(calls, grads, strict=True):
             if delta is None or call.spoiled:
                 continue
-            module, x, y = call.module, call.input, call.output.detach()
-            normal = None
+            module, normal = call.module, None
             if isinstance(module, NORMALISERS):
-                normal = standardised(module, x, y, run.scene.frozen.seen)
-            for p, said, size in implied(module, x, y, delta, normal=normal, probes=self.probes):
+                y = call.output.detach()
+                normal = standardised(module, call.input, y, run.scene.frozen.seen)
+            for p, said, size in implied(call, delta, normal=normal, probes=self.probes):
                 if p in self.gaps:
                     self.gaps[p] -= said
                     self.sizes[p] += size

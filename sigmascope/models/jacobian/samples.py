@@ -14,7 +14,6 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from sigmascope.core.guard import Refusal
 from sigmascope.linalg import dense
-from sigmascope.models.jacobian.adjoints import acts_as_linear
 from sigmascope.models.layers import Unsplit, explaining, rounding, transposed
 from sigmascope.models.samples import mapped, tensors
 from sigmascope.models.tape import Scene, Taped
@@ -98,11 +97,7 @@ def last_gradients(run: Taped, pull: Tensor | None = None) -> LastGradients:
         raise Unsplit(f"the loss does not depend on what the last layer `{last.site}` writes")
     x, d = run.scene.split(last.input), run.scene.split(delta)
     applies = not isinstance(last.module, nn.Embedding) and not transposed(last.module)
-    if (
-        x is None
-        or d is None
-        or not (applies and acts_as_linear(last.module, last.input, last.output.detach()))
-    ):
+    if x is None or d is None or not (applies and last.is_linear):
         kind = type(last.module).__name__
         raise Unsplit(f"the gradient of {kind}, the last layer, cannot be taken sample by sample")
     # `Σ_p δ_pk a_p`: the gradient of row k of the weight matrix, for every sample

@@ -16,7 +16,6 @@ from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Spectrum
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
-from sigmascope.models.jacobian.adjoints import acts_as_linear
 from sigmascope.models.layers import Call, channel_dim, is_repeated, own_kind, transposed
 from sigmascope.models.samples import Batch
 from sigmascope.models.state import still
@@ -140,8 +139,7 @@ def linear_pairs(model: nn.Module, batch: Batch, calls: Sequence[Call]) -> tuple
     if not near:
         return ()
     with still(model):
-        tried = lambda c: acts_as_linear(c.module, c.input, c.output.detach())
-        near = [pair for pair in near if all(_is_linear(c) or tried(c) for c in pair)]
+        near = [pair for pair in near if all(_is_linear(c) or c.is_linear for c in pair)]
         for sign in (1, -1) if near else ():
             run = planted(model, batch, calls, sign=sign) or ()
             again = {(a.site, b.site) for a, b in _neighbours(run)}

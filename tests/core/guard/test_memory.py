@@ -1,5 +1,8 @@
 """A tensor is a plain array of numbers, or is refused by what it is instead."""
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -83,3 +86,24 @@ def test_giving_memory_back_changes_nothing_that_is_held(platform, monkeypatch):
     held = torch.arange(10_000)
     guard.trim()
     assert torch.equal(held, torch.arange(10_000))
+
+
+@pytest.mark.parametrize(("held", "times"), [(100, 0), (101, 1)])
+def test_memory_goes_back_where_more_than_half_of_what_is_allowed_is_held(held, times, monkeypatch):
+    given = []
+    library = SimpleNamespace(malloc_trim=given.append)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(guard.ctypes, "CDLL", lambda _: library)
+    monkeypatch.setattr(guard, "resident", lambda: held)
+    with guard.memory(200):
+        guard.trim(short=True)
+        assert given == [0] * times
+        guard.trim()
+    assert given == [0] * (times + 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the kernel of Linux")
+def test_what_this_process_holds():
+    before = guard.resident()
+    held = torch.ones(2**24)
+    assert 0.9 * held.nbytes < guard.resident() - before < 1.5 * held.nbytes

@@ -114,7 +114,7 @@ def test_positions_that_cancel_cost_no_accuracy(cancel):
     read[:, 1::2], moved[:, :, 1::2] = read[:, ::2], -cancel * moved[:, :, ::2]
     layer = nn.Linear(40, 40, bias=False)
     wanted = torch.einsum("npi,nkpo->nkoi", read.double(), moved.double()).square().sum((2, 3))
-    found = adjoints.share(layer, read, moved)
+    found = adjoints.share(layer, read, [moved])
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
 
 
