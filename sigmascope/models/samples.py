@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from sigmascope.core.guard import Refusal, random_states, require_dense, require_room
 from sigmascope.core.records import Spectrum
+from sigmascope.linalg import dense
 from sigmascope.linalg.spectra import spectra
 
 __all__ = [
@@ -326,7 +328,7 @@ def _floating(t: Tensor) -> bool:
 TOGETHER = 2**18  # numbers of matrices that are solved together: two megabytes in float64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rows:
     """One tensor `[batch, ...]` as the matrices that are measured.
 
@@ -344,6 +346,11 @@ class Rows:
         """The matrices that exist, by name."""
         both = {"samples": self.samples, "channels": self.channels}
         return {form: rows for form, rows in both.items() if rows is not None and rows.numel()}
+
+    @cached_property
+    def are_finite(self) -> bool:
+        """Whether all entries are, which both hold."""
+        return all(map(dense.is_finite, [*self.forms().values()][:1]))
 
 
 def rows(value: Tensor, *, channels: int, count: int, batch_dim: int = 0) -> Rows:
@@ -405,7 +412,7 @@ def spectra_of(matrices: Sequence[Float[Tensor, "_ _"]]) -> tuple[Spectra, ...]:
             centred = [A - A.mean(0) for A in wide]
             both = spectra([*wide, *centred], route="gram")
             for matrix, A, *pair in zip(some, wide, both, both[len(some) :], strict=False):
-                scale = float(A.abs().amax()) or 1.0  # so that squares neither overflow nor vanish
+                scale = dense.largest(A) or 1.0  # so that squares neither overflow nor vanish
                 mean_square = float((A / scale).square().mean()) * scale * scale
                 raw, middle = (_widened(s, matrix.dtype) for s in pair)
                 eps = torch.finfo(matrix.dtype).eps

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal, door_of
 from sigmascope.core.records import Spectrum
-from sigmascope.linalg import dense
 from sigmascope.linalg.krylov import Operator
 from sigmascope.linalg.spectra import spectra
 from sigmascope.models.curvature.conditioning import Conditioned, conditioning
@@ -357,7 +356,7 @@ class Subject:
             for form, matrix in both.forms().items():
                 at = matrix.data_ptr(), matrix.shape, matrix.stride(), matrix.dtype
                 places[site, form] = at
-                if at in distinct or dense.is_finite(matrix):
+                if at in distinct or both.are_finite:
                     distinct[at] = matrix
         found = dict(zip(distinct, spectra_of([*distinct.values()]), strict=True))
         return {key: found[at] for key, at in places.items() if at in found}

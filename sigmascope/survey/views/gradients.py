@@ -83,10 +83,7 @@ class Gradient:
         g = gradient if gradient.layout == torch.strided else gradient.to_dense()
         square = dense.square_sum(g)
         bad = 0 if math.isfinite(square) else g.numel() - int(g.isfinite().sum())
-        parts = torch.view_as_real(g.resolve_conj()) if g.is_complex() else g
-        least, most = parts.aminmax() if parts.numel() else (torch.zeros(()), torch.zeros(()))
-        largest = float(torch.maximum(most, -least))  # a copy without signs would be as large
-        return cls(square, largest, bad, g.clone() if whole else None)
+        return cls(square, dense.largest(g), bad, g.clone() if whole else None)
 
 
 Gradients = Callable[[], dict[str, Gradient]]

@@ -40,7 +40,7 @@ def representation_items(subject: Subject) -> Iterator[Item]:
     freed, learn = revived(subject, dead), teachable(subject, dead)
     for site, both in subject.activations.items():
         for form, rows in both.forms().items():
-            if not dense.is_finite(rows):
+            if not both.are_finite:
                 bad = rows.numel() - int(rows.isfinite().sum())
                 yield Reading(site, q.NON_FINITE_ENTRIES, Estimate.exactly(bad), view, form)
                 yield Skipped(site, view, f"{bad} of {rows.numel()} entries are not finite")

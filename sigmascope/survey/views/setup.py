@@ -355,10 +355,10 @@ def _sizes(subject: Subject) -> Iterator[Item]:
             None if r is None else (r.samples if r.channels is None else r.channels)
             for r in (read, wrote)
         )
-        if b is None or not dense.is_finite(b):
+        if b is None or not wrote.are_finite:
             continue
         rows, spread = wrote.samples, _size(_centred(b))
-        if a is not None and dense.is_finite(a):
+        if a is not None and read is not None and read.are_finite:
             apart = _size(_centred(a))
             if apart > ROUNDING * _size(a):
                 gain = Estimate.rounded(spread / apart, ulps=2 * dense.additions(b))
@@ -392,7 +392,7 @@ def _units(subject: Subject, gradients: Gradients) -> Iterator[Item]:
     first = next((c.site for c in subject.calls), "")
     for site, both in subject.activations.items():
         units = both.samples if both.channels is None else both.channels
-        if site in (first, OUTPUT) or units is None or not dense.is_finite(units):
+        if site in (first, OUTPUT) or units is None or not both.are_finite:
             continue
         if (distinct := _distinct(units)) is not None:
             yield Reading(site, q.DISTINCT_UNITS, Estimate.exactly(distinct), NAME)

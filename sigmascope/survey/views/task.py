@@ -157,7 +157,7 @@ def task_items(subject: Subject) -> Iterator[Item]:
                     part.site, q.TARGET_SIGNAL, Estimate.rounded(signal, ulps=2**20), VIEW
                 )
         for site, both in subject.activations.items():
-            if both.samples is not None and dense.is_finite(both.samples):
+            if both.samples is not None and both.are_finite:
                 alignment = target_alignment(both.samples, wanted)
                 if alignment is not None:
                     aligned = Estimate.rounded(alignment, ulps=64)

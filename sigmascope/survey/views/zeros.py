@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal
-from sigmascope.linalg import dense
 from sigmascope.models import Subject
 from sigmascope.models.gradients import reduced_gradients
 from sigmascope.models.layers import module_name
@@ -44,11 +43,10 @@ def dead_units(subject: Subject) -> dict[str, float]:
 
 def silent_samples(subject: Subject) -> dict[str, float]:
     """Share of the samples that reach each site as zeros, in all calls of its layer."""
-    rows = {s: b.samples for s, b in subject.activations.items()}
     zero = {
-        s: (r == 0).all(1)
-        for s, r in rows.items()
-        if r is not None and r.numel() and dense.is_finite(r)
+        s: (both.samples == 0).all(1)
+        for s, both in subject.activations.items()
+        if both.samples is not None and both.samples.numel() and both.are_finite
     }
     return {s: float(off.double().mean()) for s, off in _in_every_call(zero).items()}
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sigmascope.core.records import Assumption, Estimate, Sense
-from sigmascope.linalg import matrix_rank, participation_ratio, soft_rank
+from sigmascope.linalg import dense, matrix_rank, participation_ratio, soft_rank
 from sigmascope.models import Subject
 from sigmascope.theory.bounds import OfModels
 
@@ -172,8 +172,7 @@ class Regularity(OfModels):
                 continue
             rows = read.double()
             mean_sq = Estimate.sum_of_squares(rows) / rows.numel()
-            low, high = rows.aminmax()
-            H = rows / torch.maximum(-low, high)  # whose squares neither overflow nor vanish
+            H = rows / dense.largest(rows)  # whose squares neither overflow nor vanish
             B = (H @ H.mT) @ H if len(H) < H.shape[1] else H @ (H.mT @ H)  # H M [n, d]
             squares = torch.linalg.vecdot(B, H, dim=0)  # the diagonal of M²
             # times M: unit diagonal on average
@@ -181,7 +180,7 @@ class Regularity(OfModels):
             value = float(unit * squares.square().sum() / torch.linalg.vector_norm(B) ** 2)
             # a diagonal entry of M² is at least 1 / d of what was added up to it
             regular = Estimate.rounded(value, ulps=8.0 * sum(H.shape) * H.shape[1]) * mean_sq
-            yield cls(site, regular, _deviation(read))
+            yield cls(site, regular, _deviation(rows))
 
 
 def _deviation(rows: Float[Tensor, "n d"]) -> float:
