@@ -179,7 +179,7 @@ def _pieces(t: Tensor) -> tuple[Tensor, ...]:
 # checksum is kept from then on, and a change that it finds, which cannot be undone, is an error.
 
 
-AMPLE = 2**28  # bytes of a model's tensors that are copied every time
+AMPLE = 2**29  # bytes of a model's tensors that are copied every time
 SMALL = 2**14  # bytes of one that is copied in every run of any model: all else takes longer
 EVERY = 0.125  # of the memory allowed, for such copies
 COPIES = 0.5  # of it, for those of a first run, beside which layers write 0.4 of it
