@@ -86,7 +86,7 @@ def share(
             stacked = (d.transpose(2, 3).flatten(1, 2) @ a for d in deltas)  # [n, j * o, i]
             total = torch.cat([_square_sum(s.unflatten(1, (-1, outputs))) for s in stacked], 1)
         return total + torch.cat([_square_sum(d.sum(2)) for d in deltas], 1) if biased else total
-    d = J[0] if len(J) == 1 else torch.cat(J, 1)
+    d = J[0] if len(J) == 1 else torch.cat([*J], 1)
     if isinstance(module, NORMALISERS):
         own = dict(module.named_parameters(recurse=False))
         weight, bias = own.get("weight"), own.get("bias")
