@@ -109,10 +109,11 @@ def packed_doubles(numbers: Sequence[float] | np.ndarray) -> str:
 
 
 def shared(values: Iterable[Hashable]) -> dict[str, Any]:
-    """Values of which many are the same: each once, and the places of all."""
+    """Values of which many are the same: each once, and the places of all unless all are one."""
     every = list(values)
     place = {value: i for i, value in enumerate(dict.fromkeys(every))}
-    return {"words": list(place), "at": packed_places([place[value] for value in every])}
+    at = [place[value] for value in every] if len(place) > 1 else []
+    return {"words": list(place), "at": packed_places(at)}
 
 
 def places(count: int, points: int = POINTS) -> np.ndarray:

@@ -14,7 +14,6 @@ from sigmascope.report.findings import headline, reasons
 from sigmascope.report.pages import (
     Html,
     Piece,
-    Places,
     cards,
     compact,
     element,
@@ -23,11 +22,11 @@ from sigmascope.report.pages import (
     named,
     options,
     packed,
-    packed_places,
     packed_spectrum,
     plural,
     reasons as missing,
     severities,
+    shared,
     table,
     tile,
     write_page,
@@ -47,7 +46,7 @@ _SCRIPTS = (
     "spectra.js",
     "scan.js",
 )
-_ABOUT = ("kind", "dtype", "effort", "form")  # words that many matrices share
+_ABOUT = ("kind", "dtype", "effort")  # words that many matrices share
 _OUTLIERS = 24
 _MOST = 4  # matrices that are compared, as in `matrices.js`
 _SHOWN = (  # columns of the table at first
@@ -59,8 +58,6 @@ _SHOWN = (  # columns of the table at first
     q.POWER_LAW_EXPONENT,
     q.RELATIVE_CHANGE,
 )
-
-Routes = Places[tuple[str, float, str]]  # how numbers were found, their risk, their form
 
 
 def scan_page(path: str | os.PathLike[str], scan: Scan, findings: Sequence[Finding] = ()) -> Path:
@@ -95,7 +92,7 @@ def scan_page(path: str | os.PathLike[str], scan: Scan, findings: Sequence[Findi
 
 def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
     """Columns of what was read, what they mean, thinned spectra, and what is missing."""
-    met, routes = pairs(scan), Routes()
+    met = pairs(scan)
     at = {m.site: i for i, m in enumerate(scan.matrices)}
     between = [*dict.fromkeys(site for sites in met.values() for site in sites)]
     odd = outliers(scan)
@@ -117,8 +114,7 @@ def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
         for name in ("site", "depth", "rows", "cols")
     }
     how = {s.site: s.spectrum.how for s in reversed(scan.spectra)}
-    shared = {name: [getattr(m, name) for m in scan.matrices] for name in _ABOUT}
-    shared["says"] = []
+    says = []
     for m in scan.matrices:
         # a matrix in one line, but for its depth: so that many are told by the same words
         route = how.get(m.site, "")
@@ -126,16 +122,15 @@ def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
         spectrum = f"{m.effort} spectrum{f' ({route})' if route else ''}"
         parts = "" if m.tensors == (m.site,) else f"; read from {', '.join(m.tensors)}"
         words = f"{m.kind}, {m.rows} × {m.cols}{form}, {m.dtype}, {console.sized(m.bytes)}"
-        shared["says"].append(f"{words}, {spectrum}{parts}")
-    for name, every in shared.items():
-        first = {word: i for i, word in enumerate(dict.fromkeys(every))}
-        matrices[name] = {"words": [*first], "at": [first[word] for word in every]}
+        says.append(f"{words}, {spectrum}{parts}")
+    matrices |= {name: shared(getattr(m, name) for m in scan.matrices) for name in _ABOUT}
+    matrices["says"] = shared(says)
     return {
         "matrices": matrices,
-        "columns": _columns(_ordered(seen(scan)), [m.site for m in scan.matrices], routes),
+        "columns": _columns(_ordered(seen(scan)), [m.site for m in scan.matrices]),
         "pairs": {
             "site": [ends(site, at) or site for site in between],
-            "columns": _columns(met, between, routes),
+            "columns": _columns(met, between),
         },
         "spectra": spectra,
         "findings": leads,
@@ -144,7 +139,6 @@ def payload(scan: Scan, findings: tuple[Finding, ...]) -> dict[str, Any]:
             [what, why, [at.get(site, site) for site in sites]]
             for (what, why), sites in reasons(scan.skipped).items()
         ],
-        "routes": [*routes],  # last, when all are known
     }
 
 
@@ -240,19 +234,19 @@ def _way(matrices: Sequence[int], place: int) -> Piece:
     return element("button", words, type="button", class_="button", data_finding=str(place))
 
 
-def _columns(read: Columns, sites: Sequence[str], routes: Routes) -> list[dict[str, Any]]:
+def _columns(read: Columns, sites: Sequence[str]) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = []
     for name, found in read.items():
         # one quantity: what it means, its numbers, and by which route each was found
-        of = _quantity(found)
-        place = {r.site: routes[r.estimate.how, r.estimate.risk, r.form] for r in found.values()}
-        only, *others = dict.fromkeys(place.values())
+        of, first = _quantity(found), next(iter(found.values()))
         here = [found.get(site) for site in sites]
         made.append(
             {
                 **{"name": name, "unit": of.unit, "scale": of.scale, "means": _means(of)},
                 "shown": name in _SHOWN,
-                "route": packed_places([place.get(s, 0) for s in sites]) if others else only,
+                "route": shared(
+                    (r.estimate.how, r.estimate.risk, r.form) for r in (r or first for r in here)
+                ),
                 **packed([None if r is None else r.estimate for r in here]),
             }
         )

@@ -121,15 +121,17 @@ def payload(profile: Profile, findings: Sequence[Finding]) -> dict[str, Any]:
             "limit": packed([c.limit for c in checks]),
         }
         theorems.append(theorem)
-    # shape, how many values, how many of them are zero, and those kept
-    spectra = [
-        [
-            *(sites[s.site], s.view, s.form, s.spectrum.shape, len(s.spectrum.sigma)),
-            int((s.spectrum.sigma == 0).sum()),
-            packed_spectrum(s.spectrum.sigma, POINTS),
-        ]
-        for s in profile.spectra
-    ]
+    # what each is of, in words, how many values it has, and those kept
+    spectra = []
+    for s in profile.spectra:
+        count, zeros = len(s.spectrum.sigma), int((s.spectrum.sigma == 0).sum())
+        kept = packed_spectrum(s.spectrum.sigma, POINTS)
+        drawn = min(count, POINTS) if kept else 0
+        size = f"{' × '.join(map(str, s.spectrum.shape))}, {count} {plural(count, 'value')}"
+        none = f", {zeros} of them zero" if zeros else ""
+        thinned = f", {drawn} drawn" if drawn < count else ""
+        words = f"{s.view} {s.form}", f"{size}{none}{thinned}"
+        spectra.append([sites[s.site], *words, count, kept])
     # for each curve that has one, the band of networks that train, at each stage
     curves, usual = {(r.view, r.form, r.quantity) for r in profile.readings}, []
     for r in references():

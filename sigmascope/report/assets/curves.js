@@ -6,8 +6,7 @@ const { sites: SITES, layers: LAYERS } = data; // layers with readings, by depth
 function rowsOf({ site, ...columns }) {
   const rows = site.map((place) => ({ site: SITES[place], depth: data.depths[place] }));
   for (const [name, column] of Object.entries(columns)) {
-    const at = column.words && placesIn(column.at, rows.length);
-    const read = at ? (i) => column.words[at[i]] : columnOf(column, rows.length).row;
+    const read = column.words ? wordsOf(column, rows.length) : columnOf(column, rows.length).row;
     for (const [i, row] of rows.entries()) row[name] = read(i);
   }
   return rows;
@@ -15,6 +14,7 @@ function rowsOf({ site, ...columns }) {
 
 const rows = rowsOf(data.readings);
 for (const row of rows) Object.assign(row, row.estimate);
+const placed = rows.filter(({ depth }) => depth !== null).sort((a, b) => a.depth - b.depth);
 // where each theorem was checked, and what came of it there
 const CHECKS = data.theorems.map((theorem) => kept(() => rowsOf(theorem)));
 const state = { view: "", form: "", depth: data.start };
@@ -92,11 +92,10 @@ function specOf({ quantities, lines }) {
 function panelOf({ title, quantities }) {
   // what has one form only goes with every form: a linear layer's matrix beside the operators of
   // convolutions, and what is no matrix at all
-  const placed = ({ depth, form }) => depth !== null && [state.form, "", "matrix"].includes(form);
-  const here = rows.filter((row) => row.view === state.view && placed(row));
+  const forms = [state.form, "", "matrix"];
+  const here = placed.filter(({ view, form }) => view === state.view && forms.includes(form));
   const lines = quantities.map((quantity, index) => {
-    const own = here.filter((row) => row.quantity === quantity);
-    const list = own.sort((a, b) => a.depth - b.depth);
+    const list = here.filter((row) => row.quantity === quantity);
     return { quantity, index, key: `${state.view}|${quantity}`, list };
   });
   const caption = element("figcaption", {}, element("h3", {}, title));
@@ -110,10 +109,9 @@ function panelOf({ title, quantities }) {
     figure.append(element("dl.tiles", {}, ...tiles));
     return { quantities, figure };
   }
-  const toned = (index) => ({ style: `--tone: var(--c${index % INKS})` });
-  const buttons = lines.map(({ key, quantity, index }) => {
-    const pressed = { "data-line": key, "aria-pressed": String(!hidden.has(key)) };
-    return element("button", { type: "button", ...pressed, ...toned(index) }, quantity);
+  const keys = lines.flatMap(({ key, quantity, index }) => {
+    const pressed = { type: "button", "data-line": key, "aria-pressed": !hidden.has(key) };
+    return lines.length > 1 ? [element("button", { ...pressed, ...toned(index) }, quantity)] : [];
   });
   const notes = lines.flatMap(({ quantity, index }) =>
     onCurve(data.bounds, quantity).map(({ theorem, sense }) => {
@@ -126,7 +124,7 @@ function panelOf({ title, quantities }) {
   });
   const words = `Curves over depth: ${ends.join("; ")}. Arrow keys walk, Enter opens a layer.`;
   const canvas = element("canvas.plot", { tabindex: "0", role: "img", "aria-label": words });
-  caption.append(element("div.legend", {}, ...(lines.length > 1 ? buttons : []), ...notes));
+  caption.append(element("div.legend", {}, ...keys, ...notes));
   figure.append(canvas);
   const open = ({ mark, i }) => choose(mark.x[i]);
   const chart = new Chart(canvas, { open, sight: depths }, () => specOf({ quantities, lines }));

@@ -3,23 +3,26 @@
 const ROW = 34; // pixels, as in grid.css
 const BEYOND = 8; // rows drawn above and below what is in sight
 
-// What so many rows are sorted by: numbers, or else the places of their texts in their order.
-function keysOf({ key, text }, count) {
-  if (key) return Float64Array.from({ length: count }, (_, i) => key(i) ?? NaN);
-  const words = Array.from({ length: count }, (_, i) => text(i));
+// What rows are sorted by: numbers, or else the places of their texts in their order.
+function keysOf({ key, text }, rows) {
+  if (key) return Float64Array.from(rows, (row) => key(row) ?? NaN);
+  const words = rows.map(text);
   const order = new Intl.Collator("en", { numeric: true }).compare;
   const places = new Map([...new Set(words)].sort(order).map((word, i) => [word, i]));
   return Float64Array.from(words, (word) => places.get(word));
 }
 
 class Grid {
-  // A row is a number below the count. Each of fields() is {name, width, text(row)} and may have
-  // numbers to sort by, key(row), another title, grow, start at its largest (down), and have words
-  // for its head (says, unit), a tooltip(row) or what to fill(row) a cell with. A click and Enter
-  // open a row, space marks it.
-  constructor(root, { count, fields, open, mark = open, chosen = () => false }) {
-    Object.assign(this, { root, count, fields, open, mark, chosen, sort: null, down: false });
-    Object.assign(this, { active: 0, kept: [], order: [] });
+  // Each field is {name, width}, and may have a text(row) of its own, numbers to sort by, key(row),
+  // another title, grow, start at its largest (down), be hidden, and have words for its head (says,
+  // unit), a tooltip(row) or what to fill(row) a cell with. A click and Enter open a row, space
+  // marks it.
+  constructor(root, { rows, fields, open, mark = open, chosen = () => false }) {
+    const whole = ({ name, text = (row) => row[name], fill = (row) => [text(row)], ...more }) => {
+      return { name, title: name, text, fill, tooltip: text, ...more };
+    };
+    Object.assign(this, { root, rows, fields: fields.map(whole), open, mark, chosen });
+    Object.assign(this, { active: 0, order: [], sort: null, down: false });
     this.head = element("div.line", { role: "row" });
     this.body = element("div.rows", { role: "rowgroup" });
     root.replaceChildren(element("div.line-group", { role: "rowgroup" }, this.head), this.body);
@@ -29,16 +32,17 @@ class Grid {
     new ResizeObserver(again).observe(root);
   }
 
-  // Show these rows from the top, in the order wanted; what was not read stands last.
-  show(kept) {
-    Object.assign(this, { kept, order: kept });
-    if (this.sort) {
-      const [keys, sign] = [(this.sort.keys ??= keysOf(this.sort, this.count)), this.down ? -1 : 1];
-      const unread = (is) => kept.filter((i) => Number.isNaN(keys[i]) === is);
-      const by = (a, b) => (keys[a] === keys[b] ? a - b : keys[a] < keys[b] ? -sign : sign);
-      this.order = [...unread(false).sort(by), ...unread(true)];
+  // Show the rows that pass from the top, in the order wanted; what was not read stands last.
+  show(passes = () => true) {
+    const { rows, sort } = this;
+    const order = rows.flatMap((row, i) => (passes(row) ? [i] : []));
+    if (sort) {
+      const [keys, sign] = [(sort.keys ??= keysOf(sort, rows)), this.down ? -1 : 1];
+      const unread = (i) => Number(Number.isNaN(keys[i]));
+      order.sort((a, b) => unread(a) - unread(b) || sign * (keys[a] - keys[b]) || a - b);
     }
-    this.active = Math.min(this.active, Math.max(0, this.order.length - 1));
+    const active = Math.min(this.active, Math.max(0, order.length - 1));
+    Object.assign(this, { passes, order, active });
     this.root.scrollTop = 0;
     this.draw();
   }
@@ -46,25 +50,25 @@ class Grid {
   sortBy(field) {
     this.down = this.sort === field ? !this.down : Boolean(field.down);
     this.sort = field;
-    this.show(this.kept);
+    this.show(this.passes);
     const place = `[data-field="${CSS.escape(field.name)}"]`;
     this.head.querySelector(place).focus({ preventScroll: true });
   }
 
   draw() {
-    const [fields, { root }] = [this.fields(), this];
-    const columns = fields.map((f) => (f.grow ? `minmax(${f.width}, 1fr)` : f.width));
+    const { root } = this;
+    this.seen = this.fields.filter(({ hidden }) => !hidden);
+    const columns = this.seen.map((f) => (f.grow ? `minmax(${f.width}, 1fr)` : f.width));
     root.style.setProperty("--columns", columns.join(" "));
-    root.style.setProperty("--wide", `calc(${fields.map((f) => f.width).join(" + ")})`);
-    root.setAttribute("aria-rowcount", String(this.order.length + 1));
-    root.setAttribute("aria-colcount", String(fields.length));
-    const heads = fields.map((field) => {
-      const { name, title = name, unit, says, key } = field;
+    root.style.setProperty("--wide", `calc(${this.seen.map((f) => f.width).join(" + ")})`);
+    root.setAttribute("aria-rowcount", this.order.length + 1);
+    root.setAttribute("aria-colcount", columns.length);
+    const heads = this.seen.map((field) => {
+      const { name, title, unit, says, key } = field;
       const order = this.sort !== field ? "none" : this.down ? "descending" : "ascending";
-      const words = { title: says || `sort by ${title}`, onclick: () => this.sortBy(field) };
-      const button = element("button", { type: "button", "data-field": name, ...words });
-      button.append(element("span.title", {}, title));
-      if (unit) button.append(element("span.unit", {}, unit));
+      const acts = { title: says || `sort by ${title}`, onclick: () => this.sortBy(field) };
+      const words = [element("span.title", {}, title), unit && element("span.unit", {}, unit)];
+      const button = element("button", { type: "button", "data-field": name, ...acts }, ...words);
       const options = { role: "columnheader", "aria-sort": order, class: key ? "n" : name };
       return element("div", options, button);
     });
@@ -77,23 +81,21 @@ class Grid {
     const { root, order } = this;
     const from = Math.max(0, Math.floor(root.scrollTop / ROW) - BEYOND);
     const to = Math.ceil((root.scrollTop + root.clientHeight) / ROW) + BEYOND;
-    const fields = this.fields();
     const made = order.slice(from, to).map((i, k) => {
-      const [place, chosen] = [from + k, this.chosen(i)];
-      const cells = fields.map(({ name, key, fill, text, tooltip = fill ? () => "" : text }) => {
-        const role = { role: name === "site" ? "rowheader" : "gridcell", title: tooltip(i) };
-        const inside = fill ? fill(i) : [text(i)];
-        return element("div", { ...role, class: key ? "n" : name }, ...inside);
+      const [row, place] = [this.rows[i], from + k];
+      const cells = this.seen.map(({ name, key, fill, tooltip }) => {
+        const role = name === "site" ? "rowheader" : "gridcell";
+        return element("div", { role, title: tooltip(row), class: key ? "n" : name }, ...fill(row));
       });
       const onclick = () => {
         this.active = place;
-        this.open(i);
+        this.open(row);
       };
-      const looks = ["row", place === this.active && "active", chosen && "chosen"];
-      const options = { role: "row", class: looks.filter(Boolean).join(" "), onclick };
-      const states = { "aria-rowindex": String(place + 2), "aria-selected": String(chosen) };
+      const chosen = this.chosen(row);
+      const states = { "aria-rowindex": place + 2, "aria-selected": chosen, onclick };
       const at = { id: `${root.id}-${place}`, style: `top: ${place * ROW}px` };
-      return element("div", { ...options, ...states, ...at }, ...cells);
+      const looks = `div.row ${place === this.active ? "active" : ""} ${chosen ? "chosen" : ""}`;
+      return element(looks, { role: "row", ...states, ...at }, ...cells);
     });
     this.body.replaceChildren(...made);
     if (order.length > 0) root.setAttribute("aria-activedescendant", `${root.id}-${this.active}`);
@@ -108,7 +110,7 @@ class Grid {
     const act = { Enter: this.open, " ": this.mark }[event.key];
     if (order.length === 0 || (step === undefined && !act)) return;
     event.preventDefault();
-    if (act) return act(order[this.active]);
+    if (act) return act(this.rows[order[this.active]]);
     this.active = Math.max(0, Math.min(order.length - 1, this.active + step));
     const top = this.active * ROW;
     const seen = root.clientHeight - this.head.offsetHeight - ROW;

@@ -1,21 +1,22 @@
 // The matrices of a scan, what was read of them, a column for each quantity, their table, and a
 // small chart for each kind of them.
 
-const { site: SITES, depth: DEPTH, rows: TALL, cols: WIDE, kind: KIND } = data.matrices;
+const { site: SITES, depth: DEPTH, rows: TALL, cols: WIDE, ...shared } = data.matrices;
 const COUNT = SITES.length;
 const MOST = 4; // matrices that are compared
 const CHARTS = 36; // drawn at first; the rest when asked for
 const EVERY = SITES.map((_, i) => i);
-const chosen = []; // places of the matrices that are shown, the newest last
+const KINDS = shared.kind.words;
+const WORDS = Object.entries(shared).map(([name, column]) => [name, wordsOf(column, COUNT)]);
+const { kind, dtype, effort, says: SAYS } = Object.fromEntries(WORDS);
+let chosen = []; // places of the matrices that are shown, the newest last
 
 // A column with how each reading was found.
 function readColumn(spec, count) {
   const { values, row } = columnOf(spec, count);
-  const { route } = spec;
-  const routes = kept(() => typeof route !== "number" && placesIn(route, count));
+  const route = wordsOf(spec.route, count);
   const found = (i) => {
-    const [how, risk, form] = data.routes[routes() ? routes()[i] : route];
-    const read = row(i);
+    const [[how, risk, form], read] = [route(i), row(i)];
     return read && { ...read, how, risk, form };
   };
   return { ...spec, values, row: found };
@@ -24,9 +25,6 @@ function readColumn(spec, count) {
 const COLUMNS = data.columns.map((spec) => readColumn(spec, COUNT));
 const COLUMN = new Map(COLUMNS.map((column) => [column.name, column]));
 const PAIRS = data.pairs.columns.map((spec) => readColumn(spec, data.pairs.site.length));
-
-// A word that many matrices share, as their kind.
-const word = (name, i) => data.matrices[name].words[data.matrices[name].at[i]];
 
 // ---------------------------------------------------------------------------------------------
 // Tables: of the matrices, and of pairs of them.
@@ -44,63 +42,55 @@ function compared(i) {
 }
 
 // A field of what was read, with the interval in a tooltip.
-function readField({ name, means: says, unit, shown, values, row }) {
+function readField({ name, means: says, unit, values, row }) {
   const text = (i) => (row(i) ? compact(values()[i]) : "–");
   const tooltip = (i) => (row(i) ? told(row(i)) : "not measured");
-  const how = { optional: true, down: true, shown, key: (i) => values()[i] };
-  return { name, says, unit, width: "9rem", text, tooltip, ...how };
+  return { name, says, unit, width: "9rem", down: true, text, tooltip, key: (i) => values()[i] };
 }
 
-const site = { name: "site", title: "matrix", width: "var(--site)" };
 const depth = (i) => (DEPTH[i] < 0 ? "" : String(DEPTH[i]));
 const shape = (i) => `${TALL[i]} × ${WIDE[i]}`;
-const wordField = (name) => ({ name, width: "6rem", text: (i) => word(name, i), optional: true });
-const FIELDS = [
-  { ...site, text: (i) => SITES[i], fill: compared },
-  { name: "kind", width: "10.5rem", text: (i) => word("kind", i) },
-  { name: "depth", width: "5.2rem", text: depth, key: (i) => DEPTH[i] },
-  { name: "shape", width: "8rem", text: shape, key: (i) => TALL[i] * WIDE[i] },
-  ...["dtype", "effort"].map(wordField),
-  ...COLUMNS.map(readField),
-];
-
 const table = new Grid(byId("table"), {
-  count: COUNT,
-  fields: () => FIELDS.filter((field) => !field.optional || field.shown),
+  rows: EVERY,
+  fields: [
+    { name: "site", title: "matrix", width: "var(--site)", text: (i) => SITES[i], fill: compared },
+    { name: "kind", width: "10.5rem", text: kind },
+    { name: "depth", width: "5.2rem", text: depth, key: (i) => DEPTH[i] },
+    { name: "shape", width: "8rem", text: shape, key: (i) => TALL[i] * WIDE[i] },
+    { name: "dtype", width: "6rem", text: dtype, hidden: true },
+    { name: "effort", width: "6rem", text: effort, hidden: true },
+    ...COLUMNS.map((column) => ({ ...readField(column), hidden: !column.shown })),
+  ],
   open: (i) => show(i),
   mark: toggle,
   chosen: (i) => chosen.includes(i),
 });
 
-const searched = kept(() =>
-  EVERY.map((i) => `${SITES[i]} ${word("kind", i)} ${word("dtype", i)}`.toLowerCase()),
-);
+const searched = kept(() => EVERY.map((i) => `${SITES[i]} ${kind(i)} ${dtype(i)}`.toLowerCase()));
 
 function refresh() {
-  const [holds, kind] = [search("filter"), byId("kind").value];
+  const [holds, wanted] = [search("filter"), KINDS[byId("kind").value]];
   const [from, to] = ["from", "to"].map((id) => byId(id).valueAsNumber);
-  const passes = (i) =>
-    (kind === "" || KIND.at[i] === Number(kind)) &&
-    !(DEPTH[i] < from || DEPTH[i] > to) &&
-    holds(searched()[i]);
-  table.show(EVERY.filter(passes));
+  const inside = (i) => !(DEPTH[i] < from || DEPTH[i] > to);
+  const passes = (i) => [undefined, kind(i)].includes(wanted) && inside(i) && holds(searched()[i]);
+  table.show(passes);
   const of = table.order.length === COUNT ? "" : ` of ${COUNT}`;
   byId("count").textContent = `${table.order.length}${of} ${COUNT === 1 ? "matrix" : "matrices"}`;
 }
 
 // What was read of two matrices together; a row opens both.
 function fillPairs() {
-  const sites = data.pairs.site; // a place, a sign and a place, or words
+  const sites = data.pairs.site; // each a place, a sign and a place, or words
   const text = (i) => {
     const [left, sign, right] = sites[i];
     return Array.isArray(sites[i]) ? `${SITES[left]} ${sign} ${SITES[right]}` : sites[i];
   };
   const fill = (i) => [element("bdi.name", { title: text(i) }, text(i))];
   const between = { name: "site", title: "between", width: "24rem", grow: true, text, fill };
-  const fields = [between, ...PAIRS.map(readField)];
   const open = (i) => Array.isArray(sites[i]) && showAll([sites[i][0], sites[i][2]]);
-  const grid = new Grid(byId("pairs"), { count: sites.length, fields: () => fields, open });
-  Object.assign(grid, { sort: fields[1], down: true }).show(sites.map((_, i) => i));
+  const fields = [between, ...PAIRS.map(readField)];
+  const grid = new Grid(byId("pairs"), { rows: [...sites.keys()], fields, open });
+  Object.assign(grid, { sort: grid.fields[1], down: true }).show();
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -110,9 +100,8 @@ const NOTHING = { name: "nothing", values: () => [], row: () => null };
 const quantityShown = () => COLUMN.get(byId("quantity").value) ?? NOTHING;
 
 // By depth where the kind has one, and none left of it; else in the order of the checkpoint.
-function makeChart(name, kind) {
-  const own = EVERY.filter((i) => KIND.at[i] === kind);
-  const list = own.sort((a, b) => DEPTH[a] - DEPTH[b] || a - b);
+function makeChart(name) {
+  const list = EVERY.filter((i) => kind(i) === name).sort((a, b) => DEPTH[a] - DEPTH[b] || a - b);
   const deep = list.some((i) => DEPTH[i] >= 0);
   const x = new Map(list.map((i, k) => [i, deep ? DEPTH[i] : k]));
   const words = (t) => (t === -1 ? "none" : t >= 0 && Number.isInteger(t) ? String(t) : "");
@@ -148,8 +137,8 @@ function makeChart(name, kind) {
 }
 
 function makeCharts(most) {
-  byId("charts").replaceChildren(...KIND.words.slice(0, most).map(makeChart));
-  byId("all").hidden = KIND.words.length <= most;
+  byId("charts").replaceChildren(...KINDS.slice(0, most).map(makeChart));
+  byId("all").hidden = KINDS.length <= most;
 }
 
 function chooseQuantity() {

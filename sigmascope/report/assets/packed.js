@@ -13,6 +13,12 @@ function placesIn(text, count) {
   return raw.byteLength > 2 * count ? new Uint32Array(raw) : new Uint16Array(raw);
 }
 
+// Words that so many things share: of each, by its place. One that all share has no places.
+function wordsOf({ words, at }, count) {
+  const places = kept(() => placesIn(at, count));
+  return (i) => words[places()[i] ?? 0];
+}
+
 // A column of so many numbers: values(), nan where there is none, and row(i) with the interval,
 // null where there is none. JSON has no infinities, they come as words.
 function columnOf({ value: text, gaps, odd = {} }, count) {

@@ -21,6 +21,8 @@ function redraw() {
   dataset.ready ??= String(Math.round(performance.now()));
 }
 
+document.addEventListener("change", ({ target }) => "redraw" in target.dataset && redraw());
+
 // Draw now, and again for another theme, for charts take their colours when they are drawn. The
 // theme is the system's until the reader chooses.
 function follow() {

@@ -21,13 +21,9 @@ new Chart(byId("spectrum"), { sight: indices }, () => {
 
 function spectraOf(layer) {
   return layer.spectra.map((i) => {
-    const [place, view, form, shape, count, zeros, text] = data.spectra[i];
-    const title = `${shortened(SITES[place], 40)}, ${view} ${form}`;
-    const values = valuesOf(text, count);
-    const none = zeros > 0 ? `, ${zeros} of them zero` : "";
-    const thinned = values.sigma.length < count ? `, ${values.sigma.length} drawn` : "";
-    const size = `${shape.join(" × ")}, ${plural(count, "value")}`;
-    return { title, note: `${view} ${form}: ${size}${none}${thinned}`, ...values };
+    const [place, what, size, count, text] = data.spectra[i];
+    const title = `${shortened(SITES[place], 40)}, ${what}`;
+    return { title, note: `${what}: ${size}`, ...valuesOf(text, count) };
   });
 }
 
@@ -58,47 +54,34 @@ function choose(depth) {
 // Tables of the readings, and of the checks of each theorem. Rows lead to their layer.
 
 function gridOf(root, list, fields) {
-  const open = (i) => {
-    if (list[i].depth === null) return;
-    choose(list[i].depth);
+  const open = ({ depth }) => {
+    if (depth === null) return;
+    choose(depth);
     byId("layer").scrollIntoView();
   };
-  const looks = (i) => (list[i].depth === null ? "bdi.still name" : "bdi.name");
-  const site = {
-    ...{ name: "site", width: "min(var(--site), 13rem)", grow: true, text: (i) => list[i].site },
-    fill: (i) => [element(looks(i), {}, list[i].site)],
-    tooltip: (i) => list[i].site,
-  };
-  const worded = fields.map((field) => ({ text: (i) => list[i][field.name], ...field }));
-  return new Grid(root, { count: list.length, fields: () => [site, ...worded], open });
+  const looks = ({ depth }) => (depth === null ? "bdi.still name" : "bdi.name");
+  const fill = (row) => [element(looks(row), {}, row.site)];
+  const site = { name: "site", width: "min(var(--site), 13rem)", grow: true, fill };
+  return new Grid(root, { rows: list, fields: [site, ...fields], open });
 }
 
+const by = (name) => ({ key: (row) => row[name] });
+const odds = ({ risk }) => (risk ? compact(risk, 2) : "");
 const table = gridOf(byId("rows"), rows, [
-  { name: "depth", width: "5rem", text: (i) => rows[i].depth ?? "", key: (i) => rows[i].depth },
+  { name: "depth", width: "5rem", text: ({ depth }) => depth ?? "", ...by("depth") },
   { name: "view", width: "8.5rem" },
   { name: "form", width: "6rem" },
   { name: "quantity", width: "13rem" },
-  {
-    ...{ name: "value", width: "6rem", text: (i) => compact(rows[i].value) },
-    tooltip: (i) => told(rows[i]),
-    key: (i) => rows[i].value,
-  },
-  { name: "interval", width: "9.5rem", text: (i) => interval(rows[i]), key: (i) => rows[i].low },
+  { name: "value", width: "6rem", text: (r) => compact(r.value), tooltip: told, ...by("value") },
+  { name: "interval", width: "9.5rem", text: interval, ...by("low") },
   { name: "how", width: "9rem", grow: true },
-  {
-    ...{ name: "risk", width: "4rem", key: (i) => rows[i].risk },
-    text: (i) => (rows[i].risk ? compact(rows[i].risk, 2) : ""),
-  },
+  { name: "risk", width: "4rem", text: odds, ...by("risk") },
 ]);
-
-const searched = kept(() =>
-  rows.map((row) => `${row.site} ${row.quantity} ${row.form}`.toLowerCase()),
-);
 
 function refresh() {
   const [holds, view] = [search("filter"), byId("only").value];
-  const passes = (row, i) => (!view || row.view === view) && holds(searched()[i]);
-  table.show(rows.flatMap((row, i) => (passes(row, i) ? [i] : [])));
+  const words = (row) => (row.words ??= `${row.site} ${row.quantity} ${row.form}`.toLowerCase());
+  table.show((row) => (!view || row.view === view) && holds(words(row)));
   byId("count").textContent = plural(table.order.length, "reading");
 }
 
@@ -106,20 +89,16 @@ function refresh() {
 document.addEventListener("toggle", ({ target }) => {
   const root = target.querySelector?.("[data-theorem]:empty");
   if (!root) return;
-  const checks = CHECKS[root.dataset.theorem]();
   // a theorem that does not apply was asked for no number
   const sides = ({ measured: left, limit, sense }) =>
     left && limit ? `${measured(left)} ${sense} ${measured(limit)}` : "";
-  const verdict = ({ verdict: word }) => element("span", { class: `verdict ${word}` }, word);
-  gridOf(root, checks, [
-    {
-      ...{ name: "measured", width: "22rem", title: "measured and limit" },
-      text: (i) => sides(checks[i]),
-      key: (i) => checks[i].measured?.value,
-    },
-    { name: "verdict", width: "8rem", fill: (i) => [verdict(checks[i])] },
+  const value = ({ measured: left }) => left?.value;
+  const verdict = ({ verdict: word }) => [element("span", { class: `verdict ${word}` }, word)];
+  gridOf(root, CHECKS[root.dataset.theorem](), [
+    { name: "measured", width: "22rem", title: "measured and limit", text: sides, key: value },
+    { name: "verdict", width: "8rem", fill: verdict },
     { name: "assumptions", width: "28rem" },
-  ]).show(checks.map((_, i) => i));
+  ]).show();
 }, true);
 
 // ---------------------------------------------------------------------------------------------
@@ -140,13 +119,9 @@ pressed("finding", (number) => {
   panel.figure.scrollIntoView({ block: "center" });
 });
 pressed("view", (view) => show(view));
-listen("change", ["log", "bounds", "usual", "relative"], redraw);
+pressed("by", (by) => choose(LAYERS[byId("site").selectedIndex + Number(by)].depth));
 listen("change", ["form"], ({ target }) => show(state.view, target.value));
 listen("change", ["site"], ({ target }) => choose(LAYERS[target.selectedIndex].depth));
-listen("click", ["previous", "next"], ({ target }) => {
-  const at = byId("site").selectedIndex + (target.id === "next" ? 1 : -1);
-  choose(LAYERS[at].depth);
-});
 listen("input", ["filter", "only"], refresh);
 if (data.views.length > 0) show(data.views[0].view);
 choose(state.depth);

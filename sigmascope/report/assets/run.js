@@ -169,13 +169,11 @@ pressed("alarm", async (words) => {
 });
 listen("change", ["quantity"], ({ target }) => load({ key: target.value }));
 listen("change", ["matrix"], ({ target }) => load({ matrix: target.value, at: null }));
-listen("change", ["log", "marks"], redraw);
 listen("input", ["filter"], fillBoxes);
 listen("click", ["every"], () => chooseSites(null));
 listen("click", ["none"], () => chooseSites(new Set()));
 listen("input", ["when"], () => moveTime(0));
-listen("click", ["earlier"], () => moveTime(-1));
-listen("click", ["later"], () => moveTime(1));
+pressed("by", (by) => moveTime(Number(by)));
 if (data.live) follow();
 if (data.live) ask();
 else loadAll().then(follow);

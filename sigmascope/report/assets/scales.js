@@ -8,6 +8,9 @@ const INKS = 7; // colours of series, --c0 to --c6
 
 const tone = (index) => ink(`--c${index % INKS}`);
 
+// The same for an element, which has it in either theme.
+const toned = (index) => ({ style: `--tone: var(--c${index % INKS})` });
+
 const SHADES = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 
 // A colour of the scale from dark violet to yellow, at 0 to 1.

@@ -13,11 +13,10 @@ pressed("finding", (place) => {
 pressed("open", (place, event) => show(Number(place), event.shiftKey));
 listen("input", ["filter", "kind", "from", "to"], refresh);
 listen("change", ["columns"], ({ target }) => {
-  FIELDS.find(({ name }) => name === target.dataset.column).shown = target.checked;
+  table.fields.find(({ name }) => name === target.dataset.column).hidden = !target.checked;
   table.draw();
 });
 listen("change", ["quantity"], chooseQuantity);
-listen("change", ["log", "same", "loglambda"], redraw);
 listen("click", ["all"], () => {
   makeCharts(Infinity);
   redraw();
@@ -33,6 +32,5 @@ makeCharts(CHARTS);
 chooseQuantity();
 refresh();
 if (PAIRS.length > 0) fillPairs();
-if (COUNT > 0) chosen.push(data.start);
-fillChosen();
+choose(COUNT > 0 ? [data.start] : []);
 follow();

@@ -35,5 +35,4 @@ const sighted = new Sight(() => around(1, longest, 0, 0.5), byId("whole"));
 const chart = new Chart(byId("losses"), { sight: sighted }, spec);
 
 byId("log").checked = spansDecades(lines.flatMap(({ y }) => Array.from(y).filter(Number.isFinite)));
-listen("change", ["log", "calm"], redraw);
 follow();

@@ -50,23 +50,16 @@ new Chart(byId("ranks"), {}, () => {
 
 // Shares of the spectrum per bin; between two values that were kept, others are spread evenly.
 function shares({ lambda, total, rank }, edges, by) {
-  const mass = new Float64Array(edges.length - 1);
-  const [low, width] = [by(edges[0]), (by(edges.at(-1)) - by(edges[0])) / mass.length];
-  const put = (a, b, weight) => {
-    const [from, to] = [(a - low) / width, (b - low) / width];
-    const last = Math.min(mass.length - 1, Math.floor(to));
-    for (let k = Math.max(0, Math.floor(from)); k <= last; k += 1) {
-      const inside = to > from ? (Math.min(to, k + 1) - Math.max(from, k)) / (to - from) : 1;
-      mass[k] += weight * Math.max(0, inside);
-    }
-  };
-  lambda.forEach((x, k) => {
-    if (x <= 0) return;
-    put(by(x), by(x), 1 / total);
-    const between = k + 1 < rank.length ? rank[k + 1] - rank[k] - 1 : 0;
-    if (between > 0 && lambda[k + 1] > 0) put(by(lambda[k + 1]), by(x), between / total);
+  const share = (low, high, at) => Math.min(Math.max((at - low) / (high - low) || 0, 0), 1);
+  const below = edges.map((edge) => {
+    const each = lambda.map((x, k) => {
+      const others = lambda[k + 1] > 0 ? rank[k + 1] - rank[k] - 1 : 0;
+      const own = x > 0 && x < edge ? 1 : 0;
+      return own + (others && others * share(by(lambda[k + 1]), by(x), by(edge)));
+    });
+    return each.reduce((sum, more) => sum + more, 0) / total;
   });
-  return mass;
+  return below.slice(1).map((mass, k) => mass - below[k]);
 }
 
 // The distribution of λ: all of it in logarithms; else the bulk, with a little beyond the noise
@@ -85,7 +78,7 @@ new Chart(byId("bulk"), {}, () => {
   const by = log ? Math.log : (v) => v;
   const step = (by(high) - by(low)) / BINS;
   const bars = all.map((one) => {
-    return Array.from(shares(one, edges, by)).flatMap((mass) => [mass / step, mass / step]);
+    return shares(one, edges, by).flatMap((mass) => [mass / step, mass / step]);
   });
   const laws = all.map(({ law, spikes, total }) => {
     if (!law) return { x: [], y: [] };
@@ -120,52 +113,46 @@ function beyond(all, high) {
   const last = all.map(({ lambda, rank }) => rank[lambda.filter((x) => x > high).length - 1] ?? 0);
   const out = last.reduce((a, b) => a + b, 0);
   const words = [
-    [out > 0, `${out === 1 ? "One value lies" : `${out} values lie`} beyond the right end.`],
-    [all.some((s) => s.count < s.total), "Only the largest values of some were computed."],
-    [all.some((s) => s.lambda.includes(0)), "Values of exactly zero are not drawn."],
+    out > 0 && `${out === 1 ? "One value lies" : `${out} values lie`} beyond the right end.`,
+    all.some((s) => s.count < s.total) && "Only the largest values of some were computed.",
+    all.some((s) => s.lambda.includes(0)) && "Values of exactly zero are not drawn.",
   ];
-  return words.flatMap(([holds, said]) => (holds ? [said] : [])).join(" ");
+  return words.filter(Boolean).join(" ");
 }
-
-const toned = (k) => ({ style: `--tone: var(--c${k})` });
 
 function readingsTable() {
   const key = (i, k) => element("span.key", toned(k), element("bdi", {}, shortened(SITES[i], 40)));
   const titles = ["quantity", ...chosen.map(key)];
-  const head = titles.map((title) => element("th", { scope: "col" }, title));
+  const heads = titles.map((title) => element("th", { scope: "col" }, title));
   const cell = (row) => {
     if (!row) return element("td", {}, "–");
     const form = row.form && row.form !== "matrix" ? `, ${row.form}` : "";
     const how = element("span.hint", {}, `${row.how}${form}`);
     return element("td", { title: told(row) }, element("span.number", {}, measured(row)), " ", how);
   };
-  const read = COLUMNS.filter((column) => chosen.some((i) => column.row(i)));
+  const read = COLUMNS.filter(({ row }) => chosen.some(row));
   const lines = read.map(({ name, means, row }) => {
     const title = element("th", { scope: "row", title: means }, name);
     return element("tr", {}, title, ...chosen.map((i) => cell(row(i))));
   });
-  const top = element("thead", {}, element("tr", {}, ...head));
+  const top = element("thead", {}, element("tr", {}, ...heads));
   return element("table", {}, top, element("tbody", {}, ...lines));
 }
 
-// What was read of this matrix together with another.
-function meetings(i) {
+// A matrix, what was read of it together with others, and what was not measured of it.
+function factsOf(i, k) {
   const opening = (j) => {
     return element("button.link", { type: "button", "data-open": j }, named(SITES[j]));
   };
-  return data.pairs.site.flatMap((site, k) => {
+  const met = data.pairs.site.flatMap((site, at) => {
     if (!Array.isArray(site) || (site[0] !== i && site[2] !== i)) return [];
-    const read = PAIRS.filter(({ row }) => row(k));
-    const numbers = read.map(({ name, row }) => `${name} ${measured(row(k))}`);
+    const read = PAIRS.filter(({ row }) => row(at));
+    const numbers = read.map(({ name, row }) => `${name} ${measured(row(at))}`).join(", ");
     const [left, sign, right] = site;
-    const parts = left === i ? [`this ${sign} `, opening(right)] : [opening(left), ` ${sign} this`];
-    return [element("li", {}, ...parts, `: ${numbers.join(", ")}`)];
+    const both = left === i ? [`this ${sign} `, opening(right)] : [opening(left), ` ${sign} this`];
+    return [element("li", {}, ...both, `: ${numbers}`)];
   });
-}
-
-function factsOf(i, k) {
-  const skipped = data.skipped.filter(([, , sites]) => sites.includes(i));
-  const missing = skipped.map(([what, why]) => {
+  const missing = data.skipped.filter(([, , sites]) => sites.includes(i)).map(([what, why]) => {
     return element("li", {}, element("strong", {}, what), `: ${why}`);
   });
   const list = (title, items) =>
@@ -176,13 +163,15 @@ function factsOf(i, k) {
     "article.panel one",
     toned(k),
     element("header", {}, element("h3", {}, named(SITES[i])), close),
-    element("p.hint", {}, `${word("says", i)}${DEPTH[i] < 0 ? "" : `, depth ${DEPTH[i]}`}`),
-    ...list("With others", meetings(i)),
+    element("p.hint", {}, `${SAYS(i)}${DEPTH[i] < 0 ? "" : `, depth ${DEPTH[i]}`}`),
+    ...list("With others", met),
     ...list("Not measured", missing),
   );
 }
 
-function fillChosen() {
+// Look at these matrices beside one another, the newest last.
+function choose(places) {
+  chosen = places.slice(-MOST);
   byId("facts").replaceChildren(...chosen.map(factsOf));
   byId("numbers").replaceChildren(readingsTable());
   const [some, drawn] = [chosen.length > 0, known().length > 0];
@@ -191,21 +180,18 @@ function fillChosen() {
   redraw();
 }
 
-// These matrices beside one another.
+const others = (i) => chosen.filter((other) => other !== i);
+
+function toggle(i) {
+  choose(chosen.includes(i) ? others(i) : [...chosen, i]);
+}
+
 function showAll(places) {
-  chosen.splice(0, chosen.length, ...places.slice(-MOST));
-  fillChosen();
+  choose(places);
   byId("matrix").scrollIntoView();
 }
 
 // Open a matrix, alone or beside those that are open.
 function show(i, beside = false) {
-  showAll(beside ? [...chosen.filter((other) => other !== i), i] : [i]);
-}
-
-function toggle(i) {
-  const others = chosen.filter((other) => other !== i);
-  const now = others.length < chosen.length ? others : [...others, i];
-  chosen.splice(0, chosen.length, ...now.slice(-MOST));
-  fillChosen();
+  showAll(beside ? [...others(i), i] : [i]);
 }

@@ -39,7 +39,7 @@ function told({ value, low, high, how, form, risk }) {
 const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 
 // Text only ever enters the page as text: there is no innerHTML in this file or any other. A tag
-// may have a class behind a dot.
+// may have classes behind a dot; a child that is not there leaves no trace.
 function element(tag, options = {}, ...children) {
   const [name, looks = ""] = tag.split(".");
   const made = document.createElement(name);
@@ -48,7 +48,7 @@ function element(tag, options = {}, ...children) {
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
     else made.setAttribute(key, value);
   }
-  made.append(...children);
+  made.append(...children.filter((child) => (child ?? false) !== false));
   return made;
 }
 

@@ -483,10 +483,20 @@ def test_long_spectra_are_thinned_and_keep_what_is_said_of_them():
     sigma[-3:] = 0
     site = SiteSpectrum("fc", "weights", "matrix", Spectrum(sigma, (4096, 4096), "gram"))
     data = payload(Profile(readings=(), spectra=(site,)), ())
-    ((place, *words, shape, count, zeros, text),) = data["spectra"]
-    assert (data["sites"][place], *words) == ("fc", "weights", "matrix")
-    assert (shape, count, zeros) == ((4096, 4096), 4096, 3)
+    ((place, what, size, count, text),) = data["spectra"]
+    assert (data["sites"][place], what, count) == ("fc", "weights matrix", 4096)
+    assert size == "4096 × 4096, 4096 values, 3 of them zero, 200 drawn"
     assert len(base64.b64decode(text)) == 16 + 2 * POINTS
+
+
+@pytest.mark.parametrize(
+    ("values", "said"), [([2.0], "1 value"), ([0.0, 0.0], "2 values, 2 of them zero, 0 drawn")]
+)
+def test_a_spectrum_says_how_many_values_it_has_and_how_many_are_drawn(values, said):
+    sigma = torch.tensor(values, dtype=torch.float64)
+    site = SiteSpectrum("fc", "weights", "matrix", Spectrum(sigma, (4, len(sigma)), "gram"))
+    ((_, _, size, *_),) = payload(Profile(readings=(), spectra=(site,)), ())["spectra"]
+    assert size == f"4 × {len(sigma)}, {said}"
 
 
 def test_each_reason_stands_once_with_its_sites(profile):

@@ -119,6 +119,11 @@ def test_values_that_many_share_stand_once():
     assert array(found["at"], "<u2").tolist() == [0, 1, 0, 0]
 
 
+def test_a_value_that_all_share_needs_no_places():
+    assert shared(["b", "b", "b"]) == {"words": ["b"], "at": ""}
+    assert shared([]) == {"words": [], "at": ""}
+
+
 def test_places_in_a_list_take_as_many_bytes_as_they_need():
     assert array(packed_places([0, 65535]), "<u2").tolist() == [0, 65535]
     assert array(packed_places([0, 65536]), "<u4").tolist() == [0, 65536]
