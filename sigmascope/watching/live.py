@@ -160,11 +160,10 @@ class History:
             "spectra", ()
         ):
             values = torch.from_numpy(np.frombuffer(sigma, "<f8").astype(float))
-            zeros = int((values == 0).sum())
             found = self.spectra.setdefault((site, view, form), [])
             if found and found[-1][0] >= step:  # it was filed before, as after a restart
                 found[:] = [other for other in found if other[0] < step]
-            found.append([step, [rows, cols], len(values), zeros, packed_spectrum(values)])
+            found.append([step, [rows, cols], len(values), packed_spectrum(values)])
         self.about |= {name: value for _, _, name, value in fresh.rows.get("environment", ())}
         for _, _, site, _kind, depth, *_ in fresh.rows.get("layers", ()):
             self.layers[site] = depth
@@ -261,7 +260,7 @@ class History:
         return [*self.panels.values()][place].form(after)
 
     def scrubbed(self, place: int) -> list[list[Any]]:
-        """Spectra of a matrix by its place in `state`: step, size, count, zeros, values."""
+        """Spectra of a matrix by its place in `state`: step, size, count, values."""
         found = [*self.spectra.values()][place]
         if len(found) <= SPECTRA:
             return found

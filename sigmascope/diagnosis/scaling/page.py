@@ -7,6 +7,7 @@ from pathlib import Path
 from sigmascope.core.guard import printable
 from sigmascope.diagnosis.scaling.exponents import ScalingLaw
 from sigmascope.diagnosis.scaling.presentation import alike, drawable, rates_in_words
+from sigmascope.diagnosis.scaling.rates import BestRate
 from sigmascope.diagnosis.scaling.results import WeightScaling, Widths
 from sigmascope.report.pages import (
     Html,
@@ -23,6 +24,7 @@ from sigmascope.report.pages import (
 )
 
 _SCRIPTS = ("words.js", "packed.js", "page.js", "scales.js", "marks.js", "chart.js", "widths.js")
+_CALM = ("maximal", "cannot be told")
 _TONES = {"exploding": 1, "lazy": 4, "vanishing": 3, "maximal": 2, "cannot be told": 6}
 _PLAIN = "border: 0; background: none; padding: 0; color: var(--accent); cursor: pointer"
 _REACH, _LONG = 2.0, 120  # exponents that a bar shows, and how long it is
@@ -44,33 +46,41 @@ def widths_page(found: Widths, path: str | os.PathLike[str]) -> Path:
     lines = [
         {
             "name": printable(w.name),
-            "verdict": w.verdict,
+            "power": f"{w.verdict}: power {compact(law.exponent.value, digits=3)}",
             "tone": _TONES[w.verdict],
             "y": [v / w.curve[0] for v in w.curve],
             "law": [law.exponent.value, law.exponent.low, law.exponent.high],
         }
         for w, law in drawable(found)
     ]
+    seen = (place for place, (w, _) in enumerate(drawable(found)) if w.verdict not in _CALM)
     rates = [
         {
-            "name": f"{found.axis} {one.width}{said}",
+            "name": name,
             "tone": place,
             "x": [f for f, loss in one.curve.items() if math.isfinite(loss)],
             "y": [loss for loss in one.curve.values() if math.isfinite(loss)],
         }
-        for place, (one, said) in enumerate(
-            [*((b, "") for b in found.best), *((b, ", with the cure") for b in found.best_after)]
-        )
+        for place, (one, name) in enumerate(_rates(found))
     ]
+    losses = sorted(loss for rate in rates for loss in rate["y"]) or [0.0]
+    most = losses[0] + 4 * (losses[len(losses) // 2] - losses[0])  # so that the rest can be seen
+    data = {"axis": found.axis, "sizes": found.widths, "lines": lines, "rates": rates}
     return write_page(
         path,
         title=printable(f"{found.axis} {found.widths[0]} to {found.widths[-1]}"),
-        data={"axis": found.axis, "sizes": found.widths, "lines": lines, "rates": rates},
+        data={**data, "chosen": next(seen, 0), "most": most},
         pieces=_pieces(found),
         template="widths.html",
         scripts=_SCRIPTS,
         styles=("page.css", "grid.css", "script.css"),
     )
+
+
+def _rates(found: Widths) -> list[tuple[BestRate, str]]:
+    """Losses over the rate, with their names."""
+    both = [*((b, "") for b in found.best), *((b, ", with the cure") for b in found.best_after)]
+    return [(one, f"{found.axis} {one.width}{said}") for one, said in both]
 
 
 def _row(place: int, w: WeightScaling, law: ScalingLaw | None) -> list[Piece]:
@@ -134,11 +144,9 @@ def _pieces(found: Widths) -> dict[str, Html]:
     )
     left = [f"{printable(name)}: {why}" for name, why in found.skipped.items()]
     drawn = {w.verdict for w, _ in drawable(found)}
-    keys = [  # what the colours mean
-        element("span", verdict, class_="line", style=f"--tone: var(--c{tone})")
-        for verdict, tone in _TONES.items()
-        if verdict in drawn
-    ]
+    # what the colours mean
+    key = lambda name, tone: element("span", name, class_="line", style=f"--tone: var(--c{tone})")
+    keys = [key(verdict, tone) for verdict, tone in _TONES.items() if verdict in drawn]
     there = {
         "cured": found.code,
         "tried": found.best,
@@ -179,6 +187,7 @@ def _pieces(found: Widths) -> dict[str, Html]:
         "table": body,
         "code": element("pre", *code, class_="code", tabindex="0"),
         "after": joined([f"Measured again with it, on copies: {after}." if after else ""]),
+        "rated": joined(key(name, tone) for tone, (_, name) in enumerate(_rates(found))),
         "rates": joined(element("p", line) for line in rates_in_words(found)),
         "beside": beside,
         "missing": joined(element("li", line) for line in left or ["Nothing was left out."]),

@@ -69,7 +69,7 @@ class Chart {
 
   draw() {
     const { canvas } = this;
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+    const { clientWidth: width, clientHeight: height } = canvas;
     if (width === 0 || height === 0) return;
     const { x, y, marks, keys, empty = "" } = this.spec(width);
     if (keys) canvas.closest("figure").querySelector(".legend").replaceChildren(...keys);
@@ -96,10 +96,8 @@ class Chart {
     if (spots.length <= WALKED && !y.rows) spots.sort((a, b) => a.x - b.x || a.y - b.y);
     if (spots.length === 0) this.write(empty, (box.left + box.right) / 2, height / 2, "center");
     if (!spots[this.at]) this.at = -1;
-    else if (!y.rows) {
-      context.strokeStyle = ink("--ink");
-      marker(context, spots[this.at], RING, 6.5);
-    }
+    context.strokeStyle = ink("--ink");
+    if (this.at >= 0 && !y.rows) marker(context, spots[this.at], RING, 6.5);
     this.tell();
   }
 
@@ -193,17 +191,16 @@ class Chart {
   // minus look closer and less close; true if it was a key.
   key({ key, shiftKey }) {
     const { spots, at, x, y, px, box, sight } = this;
+    const { x: here, row } = spots[at] ?? { x: (box.left + box.right) / 2 };
     const last = spots.length - 1;
     const walk = { ArrowRight: at + 1, ArrowLeft: Math.max(0, at - 1), Home: 0, End: last };
     const rows = y.rows && { ArrowDown: 1, ArrowUp: -1 }[key];
     const closer = sight && { "+": 0.5, "=": 0.5, "-": 2, Escape: Infinity }[key];
-    const far = (s) => (s.row === spots[at].row + rows ? Math.abs(s.x - spots[at].x) : Infinity);
-    const beside = rows && at >= 0 ? nearest(spots, far) : -1;
-    const middle = () => px.back(at >= 0 ? spots[at].x : (box.left + box.right) / 2);
+    const beside = nearest(spots, (s) => (s.row === row + rows ? Math.abs(s.x - here) : Infinity));
     if (key in walk) this.point(Math.min(last, walk[key]));
     else if (rows) this.point(at < 0 ? 0 : beside < 0 ? at : beside);
     else if (key === "Enter" && at >= 0) this.open(spots[at], shiftKey);
-    else if (closer) sight.aim(middle(), (closer * (x.high - x.low)) / 2);
+    else if (closer) sight.aim(px.back(here), (closer * (x.high - x.low)) / 2);
     else return false;
     return true;
   }

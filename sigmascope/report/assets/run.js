@@ -13,7 +13,7 @@ const spectraOf = (track) => track.spectra.get(state.matrix)?.spectra || [];
 // Steps at which there is a spectrum, of the first run that has some, and the place of the one that
 // is looked at: the nearest.
 function moments(all = tracks.map(spectraOf).find((some) => some.length > 0) || []) {
-  const when = all.map(([step]) => step);
+  const when = all.map(({ step }) => step);
   const near = () => nearest(when, (step) => Math.abs(step - state.at));
   return { when, at: state.at === null ? when.length - 1 : near() };
 }
@@ -22,24 +22,22 @@ function moments(all = tracks.map(spectraOf).find((some) => some.length > 0) || 
 // axis holds all steps, so that heights can be compared while time moves.
 new Chart(byId("sigma"), {}, () => {
   const every = tracks.flatMap(spectraOf);
-  const values = every.flatMap((one) => {
-    return (one.ends ??= extent(valuesOf(one[4], one[2]).sigma.filter((v) => v > 0)));
-  });
-  const lines = tracks.flatMap((track) => {
+  const marks = tracks.flatMap((track) => {
     const all = spectraOf(track);
     const { at } = moments(all);
-    const mark = (place, colour, dash, first = "") => {
-      const [step, , count, , text] = all[place];
-      const title = `${several ? `${track.name}, ` : ""}${first}step ${compact(step)}`;
-      const looks = { title, colour, dash, dots: false };
-      return spectrumMark({ title, ...valuesOf(text, count) }, looks);
+    const mark = (one, colour, dash, first = "") => {
+      const title = `${several ? `${track.name}, ` : ""}${first}step ${compact(one.step)}`;
+      return spectrumMark({ ...one, title }, { title, colour, dash, dots: false });
     };
-    const first = track.index === 0 && at > 0 ? [mark(0, ink("--soft"), [4, 4], "first: ")] : [];
-    return all.length > 0 ? [...first, mark(at, tone(track.index), [])] : [];
+    if (all.length === 0) return [];
+    const moved = track.index === 0 && at > 0;
+    const first = moved ? [mark(all[0], ink("--soft"), [4, 4], "first: ")] : [];
+    return [...first, mark(all[at], tone(track.index), [])];
   });
-  const x = rankAxis(Math.max(2, ...every.map(([, , count]) => count)));
-  const keys = lines.map(({ title, colour, dash }) => keyOf(title, colour, dash.length > 0));
-  return { x, y: { ...ends(values, true), title: "singular value" }, marks: lines, keys };
+  const x = rankAxis(Math.max(2, ...every.map(({ count }) => count)));
+  const y = { ...ends(every.flatMap(({ sigma }) => sigma), true), title: "singular value" };
+  const keys = marks.map(({ title, colour, dash }) => keyOf(title, colour, dash.length > 0));
+  return { x, y, marks, keys };
 });
 
 frames.push(() => {
@@ -53,7 +51,7 @@ frames.push(() => {
   byId("when").setAttribute("aria-valuetext", `step ${when[at]}`);
   byId("at").textContent = `step ${compact(when[at])} (${at + 1} of ${when.length})`;
   each("disabled", { earlier: at === 0, later: at === last });
-  byId("shape").textContent = tracks.flatMap(spectraOf)[0][1].join(" × ");
+  byId("shape").textContent = tracks.flatMap(spectraOf)[0].shape.join(" × ");
 });
 
 function moveTime(by) {
@@ -69,9 +67,9 @@ function moveTime(by) {
 frames.push(() => {
   const { low, high } = steps.ends;
   byId("alarmed").style.cssText = `--low: ${low}; --high: ${high}`;
-  byId("loss-figure").hidden = lossMarks().length === 0;
-  const read = sitesHere().length > 0;
+  const [read, lost] = [sitesHere().length > 0, lossMarks().length > 0];
   each("hidden", { unmapped: read, mapped: !read });
+  each("hidden", { "loss-figure": !lost, "curve-figure": !panelShown() });
 });
 
 // Boxes for the layers that the filter finds.
@@ -96,7 +94,6 @@ function fillBoxes() {
 function chooseSites(chosen) {
   state.chosen = chosen && sitesHere().every((site) => chosen.has(site)) ? null : chosen;
   fillBoxes();
-  frameCurve();
   curve.draw();
 }
 
@@ -146,18 +143,12 @@ function takePieces(found) {
 }
 
 async function ask() {
-  let later = document.hidden;
-  try {
-    const seen = tracks.map((track, i) => `seen${i}=${track.state.version}`).join("&");
-    const { runs, pieces: found } = await get(`/state?${seen}`);
-    takePieces(found);
-    if (tracks.map((track, i) => track.heed(runs[i])).some(Boolean)) await loadAll();
-  } catch (error) {
-    if (!(error instanceof Unheard)) throw error;
-    takePieces({ status: "The server does not answer any more; what is here stays." });
-    later = true;
-  }
-  setTimeout(ask, later ? LATER : SOON);
+  const seen = tracks.map((track, i) => `seen${i}=${track.state.version}`).join("&");
+  const heard = await get(`/state?${seen}`);
+  const silent = { status: "The server does not answer any more; what is here stays." };
+  takePieces(heard?.pieces ?? silent);
+  if (heard && tracks.map((track, i) => track.heed(heard.runs[i])).some(Boolean)) await loadAll();
+  setTimeout(ask, heard && !document.hidden ? SOON : LATER);
 }
 
 // The quantity that shows an alarm, at its layer.

@@ -79,7 +79,7 @@ function curveMarks() {
 }
 
 // Where alarms begin, intervals and lines, and a key for each run where there are two.
-function specOf(lines, log, about, runColour) {
+function specOf(lines, y, about, runColour) {
   const begins = tracks.flatMap(({ state: { alarms }, index }) =>
     alarms.filter(about).map(({ begin, severity }) => {
       const how = { colour: ink(`--${severity}`), dash: [2, 3], alpha: index ? 0.5 : 0.9 };
@@ -87,11 +87,11 @@ function specOf(lines, log, about, runColour) {
     }),
   );
   const areas = lines.length > FEW ? [] : lines.flatMap(intervals);
-  const none = log === true ? "nothing above zero in sight" : "nothing in sight";
+  const none = y.log === true ? "nothing above zero in sight" : "nothing in sight";
   const empty = lines.length === 0 ? "nothing was read here yet" : none;
   const marks = [...(checked("marks") ? begins : []), ...areas, ...lines];
   const keys = several ? tracks.map(({ name, index }) => keyOf(name, ...runColour(index))) : [];
-  return { x: { title: "step" }, y: { log }, marks, keys, empty };
+  return { x: { title: "step" }, y, marks, keys, empty };
 }
 
 function scaleKey(first, last, colours) {
@@ -100,13 +100,17 @@ function scaleKey(first, last, colours) {
 }
 
 new Chart(byId("loss"), { sight: steps }, () => {
-  return specOf(lossMarks(), "auto", () => true, (i) => [`var(--c${i})`]);
+  return specOf(lossMarks(), { log: "auto" }, () => true, (i) => [`var(--c${i})`]);
 });
 
 const openMark = ({ mark, i }) => openSite(mark.site, mark.x[i]);
 const curve = new Chart(byId("curve"), { sight: steps, open: openMark }, (width) => {
-  const { quantity, unit } = panelShown();
+  const { quantity, unit, title } = panelShown();
   const [lines, log] = [curveMarks(), checked("log")];
+  const below = log ? lines.flatMap(({ y }) => y).filter((v) => v <= 0).length : 0;
+  const words = `not above zero ${below === 1 ? "has" : "have"} no place on a log scale.`;
+  each("textContent", { "curve-title": title, nothing: `${plural(below, "reading")} ${words}` });
+  byId("nothing").hidden = below === 0;
   const colours = [...coloursOf(sitesShown())];
   const end = (at) => shortened(colours.at(at)[0], width < 450 ? 12 : 24);
   const places =
@@ -115,22 +119,9 @@ const curve = new Chart(byId("curve"), { sight: steps, open: openMark }, (width)
       : colours.map(([site, colour]) => keyOf(shortened(site, 32), colour));
   const about = ({ evidence }) =>
     evidence.length === 0 || evidence.some((r) => r.quantity === quantity);
-  const spec = specOf(lines, log, about, (i) => ["var(--soft)", i > 0]);
-  return { ...spec, y: { log, title: unit }, keys: [...places, ...spec.keys] };
+  const spec = specOf(lines, { log, title: unit }, about, (i) => ["var(--soft)", i > 0]);
+  return { ...spec, keys: [...places, ...spec.keys] };
 });
-
-// What stands above the curve.
-function frameCurve() {
-  byId("curve-figure").hidden = !panelShown();
-  byId("curve-title").textContent = panelShown()?.title;
-  const values = checked("log") && panelShown() ? curveMarks().flatMap(({ y }) => y) : [];
-  const below = values.filter((v) => v <= 0).length;
-  const words = `not above zero ${below === 1 ? "has" : "have"} no place on a log scale.`;
-  byId("nothing").hidden = below === 0;
-  byId("nothing").textContent = `${plural(below, "reading")} ${words}`;
-}
-
-frames.push(frameCurve);
 
 // The lines of a map, from the first layer; the values in sight, that its colours tell.
 function rowsOf(track) {
@@ -151,20 +142,19 @@ const maps = tracks.map((track) => {
   const figure = element("figure.panel", { hidden: "" }, caption, canvas);
   byId("maps").append(figure);
   frames.push(() => {
-    const rows = rowsOf(track);
-    figure.hidden = rows.length === 0;
-    if (figure.hidden) return;
-    const [low, high] = mapped().map((v) => compact(v, 3));
-    title.textContent = `${panelShown().title}${several ? `, ${track.name}` : ""}`;
-    canvas.style.height = `${Math.min(Math.max(rows.length * 18, 90), 560) + 40}px`;
-    const ends = [rows[0], rows.at(-1)].map(({ site }) => shortened(site, 40)).join(" to ");
-    const words = `Map of ${plural(rows.length, "layer")} over steps, from ${ends}`;
-    const range = `colours from ${low} to ${high}; arrow keys walk, Enter chooses`;
-    canvas.setAttribute("aria-label", `${words}, ${range}`);
+    const { length } = rowsOf(track);
+    figure.hidden = length === 0;
+    canvas.style.height = `${Math.min(Math.max(length * 18, 90), 560) + 40}px`;
   });
   const open = ({ mark, row, i }) => openSite(mark.rows[row].site, mark.rows[row].x[i]);
   return new Chart(canvas, { open }, (width) => {
     const [rows, panel, log, [low, high]] = [rowsOf(track), panelShown(), checked("log"), mapped()];
+    const [least, most] = [low, high].map((v) => compact(v, 3));
+    title.textContent = `${panel.title}${several ? `, ${track.name}` : ""}`;
+    const ends = [rows[0], rows.at(-1)].map(({ site }) => shortened(site, 40)).join(" to ");
+    const words = `Map of ${plural(rows.length, "layer")} over steps, from ${ends}`;
+    const range = `colours from ${least} to ${most}; arrow keys walk, Enter chooses`;
+    canvas.setAttribute("aria-label", `${words}, ${range}`);
     const place = scale({ low, high: high === low ? low + 1 : high, log }, 0, 1);
     const grey = ink("--grid");
     const colours = Array.from({ length: 256 }, (_, i) => shade(i / 255));
@@ -172,8 +162,8 @@ const maps = tracks.map((track) => {
     const colour = (v) => (Number.isNaN(v) ? grey : colours[log && v <= 0 ? 0 : at(v)]);
     const says = (i, row) => sayOf(rows[row], track, panel)(i);
     const names = rows.map(({ site }) => shortened(site, width < 500 ? 14 : 30));
-    const most = `${compact(high, 3)} ${panel.unit}`.trim();
-    const keys = [scaleKey(compact(low, 3), most, [0, 0.25, 0.5, 0.75, 1].map(shade))];
+    const shades = [0, 0.25, 0.5, 0.75, 1].map(shade);
+    const keys = [scaleKey(least, `${most} ${panel.unit}`.trim(), shades)];
     const marks = [{ kind: "cells", rows, shade: colour, says }];
     return { x: { ...steps.ends, title: "step" }, y: { rows: names }, marks, keys };
   });

@@ -1,8 +1,7 @@
 // Runs as far as they have come: asked for piece by piece where a server follows them, else at
 // hand in the page.
 
-const FROM = { version: -1, generation: 0, step: null };
-const NOTHING = { ...FROM, sites: [], ranks: [], panels: [], spectra: [], alarms: [] };
+const NOTHING = { sites: [], ranks: [], panels: [], spectra: [], alarms: [] };
 
 // Readings of one quantity, a line for each place: {site, x: steps, y: values, low, high}.
 class Curves {
@@ -16,15 +15,12 @@ class Curves {
     const [series, at] = [form.series, form.at].map((text) => placesIn(text, form.count));
     let again = false; // a step was filed once more
     for (let i = 0; i < form.count; i += 1) {
-      const site = sites[series[i]];
-      if (!this.lines.has(site)) this.lines.set(site, { site, x: [], y: [], low: [], high: [] });
-      const [line, x] = [this.lines.get(site), grid[at[i]]];
+      const [site, x] = [sites[series[i]], grid[at[i]]];
+      const line = this.lines.get(site) ?? { site, x: [], y: [], low: [], high: [] };
       again ||= x <= line.x.at(-1);
-      const { value, low, high } = row(i) ?? { value: NaN, low: NaN, high: NaN };
-      line.x.push(x);
-      line.y.push(value);
-      line.low.push(low);
-      line.high.push(high);
+      const { value: y = NaN, low = NaN, high = NaN } = row(i) ?? {};
+      for (const [name, v] of Object.entries({ x, y, low, high })) line[name].push(v);
+      this.lines.set(site, line);
     }
     this.count += form.count;
     if (form.after === 0) this.whole = this.count;
@@ -36,7 +32,7 @@ class Curves {
 class Track {
   constructor(first, index) {
     Object.assign(this, { index, curves: new Map(), spectra: new Map() });
-    this.state = { ...NOTHING, ...first };
+    this.state = { version: -1, generation: 0, ...NOTHING, ...first };
   }
 
   get name() {
@@ -69,7 +65,8 @@ class Track {
   // Spectra of a matrix over time.
   async scrub(key) {
     const form = await this.ask("spectra", key, this.spectra.get(key)?.rows ?? -1);
-    if (form) this.spectra.set(key, form);
+    const read = ([step, shape, count, text]) => ({ step, shape, ...valuesOf(text, count) });
+    if (form) this.spectra.set(key, { ...form, spectra: form.spectra.map(read) });
   }
 
   // What there is of a kind under a key, where it is more than the rows that are here.
@@ -81,19 +78,15 @@ class Track {
     if (!data.live) return { ...asked, ...data.runs[this.index].kept[kind][place] };
     const path = `/${kind}?run=${this.index}&place=${place}&generation=${generation}${more}`;
     const form = await get(path);
-    const same = generation === form.generation && generation === this.state.generation;
-    return same ? { ...asked, ...form } : null;
+    const same = form && [form, this.state].every((one) => one.generation === generation);
+    return same && { ...asked, ...form };
   }
 }
 
-class Unheard extends Error {}
-
+// What the server answers; null where it does not.
 async function get(path) {
-  const unheard = (error) => {
-    throw new Unheard(error);
-  };
-  const answer = await fetch(path).catch(unheard);
-  return answer.ok ? answer.json().catch(unheard) : unheard(answer.status);
+  const answer = await fetch(path).catch(() => null);
+  return answer?.ok ? answer.json().catch(() => null) : null;
 }
 
 const tracks = data.runs.map((run, i) => new Track(run, i));

@@ -1,13 +1,10 @@
 // The page of widths: lines over size by verdict, and losses over the rate.
 
 const places = data.sizes.map(Math.log2);
-const calm = ["maximal", "cannot be told"];
-const worst = data.lines.findIndex(({ verdict }) => !calm.includes(verdict));
-let chosen = Math.max(0, worst);
+let { chosen } = data; // which line
 
 function over() {
-  const marks = data.lines.map(({ name, verdict, tone: t, y, law }, i) => {
-    const power = `${verdict}: power ${compact(law[0], 3)}`;
+  const marks = data.lines.map(({ name, power, tone: t, y }, i) => {
     const says = (k) => [name, power, `×${compact(y[k], 3)} at ${data.sizes[k]}`];
     const looks = i === chosen ? { width: 3 } : { width: 1.2, alpha: 0.6 };
     return { kind: "line", x: places, y, colour: tone(t), says, ...looks };
@@ -26,20 +23,15 @@ function over() {
   return { x, y: { log: true, title: "×" }, marks, empty: "no weight was told at every size" };
 }
 
-const middle = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
-
 function losses() {
   const marks = data.rates.map(({ name, tone: t, x, y }) => {
     const says = (k) => [name, `loss ${compact(y[k])}`, `${compact(x[k])} of your rate`];
     return { kind: "line", x, y, colour: tone(t), says };
   });
   const x = { low: 1 / 18, high: 18, log: true, title: "learning rate, as a factor of yours" };
-  const all = data.rates.flatMap(({ y }) => y);
-  const [least] = extent(all);
   // rates at which training broke would hide the rest
-  const near = all.filter((v) => v <= least + 4 * (middle(all) - least));
-  const keys = data.rates.map(({ name, tone: t }) => keyOf(name, `var(--c${t})`));
-  return { x, y: { ...ends(near), title: "loss" }, marks, keys };
+  const near = data.rates.flatMap(({ y }) => y).filter((v) => v <= data.most);
+  return { x, y: { ...ends(near), title: "loss" }, marks };
 }
 
 const open = ({ mark }) => choose(data.lines.findIndex(({ y }) => y === mark.y));
