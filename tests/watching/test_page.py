@@ -106,6 +106,19 @@ def test_curves_map_and_alarms_grow_while_the_run_does(browser, tmp_path):
     assert refused == []
 
 
+def test_the_menu_names_what_is_drawn_when_a_new_quantity_comes(browser, tmp_path):
+    path = made(tmp_path / "live.run", 5)
+    menu = "document.getElementById('quantity')"
+    with live.Server([path]).start() as server:
+        browser.get(server.url)
+        until(browser, f"state.key === {GRADIENTS} && {menu}.value === state.key")
+        with Run(path) as run:
+            run.add(step=5, readings=[reading(SITES[0], "spectral norm", 1.0)])
+        until(browser, f"[...{menu}.options].some((o) => o.text === 'spectral norm')")
+        until(browser, "tracks[0].state.step === 5")
+        assert js(browser, f"return [state.key, {menu}.value]") == [GRADIENTS.strip("'")] * 2
+
+
 def test_two_runs_lie_over_each_other(shown):
     assert text_of(shown, "h1") == "a.run and b.run"
     assert count(shown, "#maps figure:not([hidden])") == 2

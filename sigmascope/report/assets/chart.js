@@ -77,8 +77,15 @@ class Chart {
     Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
     const context = canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    Object.assign(this, { width, height, context, spots: [], x: { ...x, ...this.sight?.ends } });
-    this.y = this.fitted(y, marks);
+    Object.assign(this, { width, height, context, spots: [], x: { ...x, ...this.sight?.ends }, y });
+    // an axis y without ends: around what the marks have between the ends of x
+    if (!y.rows && y.low === undefined) {
+      const inside = (mark) => (mark.y ? Array.from(mark.y.slice(...sight(mark.x, this.x))) : []);
+      const values = marks.flatMap(inside).filter(Number.isFinite);
+      const log = y.log === "auto" ? spansDecades(values) : y.log;
+      const least = log && y.floor ? y.floor * extent(values)[1] : -Infinity;
+      Object.assign(y, ends(values.filter((v) => v >= least), log));
+    }
     this.axes();
     const { spots, box } = this;
     for (const mark of marks) {
@@ -115,16 +122,6 @@ class Chart {
     const left = Math.max(8, Math.min(x, root.clientWidth - tip.offsetWidth - 8));
     tip.style.left = `${left + scrollX}px`;
     tip.style.top = `${(y > 48 ? y : box.top + spot.y + 14) + scrollY}px`;
-  }
-
-  // The axis y with ends: those it has, or around what the marks have between the ends of x.
-  fitted(y, marks) {
-    if (y.rows || y.low !== undefined) return y;
-    const inside = (mark) => (mark.y ? Array.from(mark.y.slice(...sight(mark.x, this.x))) : []);
-    const values = marks.flatMap(inside).filter(Number.isFinite);
-    const log = y.log === "auto" ? spansDecades(values) : y.log;
-    const least = log && y.floor ? y.floor * extent(values)[1] : -Infinity;
-    return { ...y, ...ends(values.filter((v) => v >= least), log) };
   }
 
   write(words, x, y, align, baseline = "middle") {

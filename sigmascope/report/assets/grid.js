@@ -16,7 +16,7 @@ class Grid {
   // Each field is {name, width}, and may have a text(row) of its own, numbers to sort by, key(row),
   // another title, grow, start at its largest (down), be hidden, and have words for its head (says,
   // unit), a tooltip(row) or what to fill(row) a cell with. A click and Enter open a row, space
-  // marks it.
+  // and a box in it mark it.
   constructor(root, { rows, fields, open, mark = open, chosen = () => false }) {
     const whole = ({ name, text = (row) => row[name], fill = (row) => [text(row)], ...more }) => {
       return { name, title: name, text, fill, tooltip: text, ...more };
@@ -47,14 +47,6 @@ class Grid {
     this.draw();
   }
 
-  sortBy(field) {
-    this.down = this.sort === field ? !this.down : Boolean(field.down);
-    this.sort = field;
-    this.show(this.passes);
-    const place = `[data-field="${CSS.escape(field.name)}"]`;
-    this.head.querySelector(place).focus({ preventScroll: true });
-  }
-
   draw() {
     const { root } = this;
     this.seen = this.fields.filter(({ hidden }) => !hidden);
@@ -63,10 +55,15 @@ class Grid {
     root.style.setProperty("--wide", `calc(${this.seen.map((f) => f.width).join(" + ")})`);
     root.setAttribute("aria-rowcount", this.order.length + 1);
     root.setAttribute("aria-colcount", columns.length);
-    const heads = this.seen.map((field) => {
+    const heads = this.seen.map((field, k) => {
       const { name, title, unit, says, key } = field;
       const order = this.sort !== field ? "none" : this.down ? "descending" : "ascending";
-      const acts = { title: says || `sort by ${title}`, onclick: () => this.sortBy(field) };
+      const onclick = () => {
+        Object.assign(this, { down: order === "none" ? field.down : !this.down, sort: field });
+        this.show(this.passes);
+        this.head.children[k].firstChild.focus({ preventScroll: true });
+      };
+      const acts = { title: says || `sort by ${title}`, onclick };
       const words = [element("span.title", {}, title), unit && element("span.unit", {}, unit)];
       const button = element("button", { type: "button", "data-field": name, ...acts }, ...words);
       const options = { role: "columnheader", "aria-sort": order, class: key ? "n" : name };
@@ -87,7 +84,8 @@ class Grid {
         const role = name === "site" ? "rowheader" : "gridcell";
         return element("div", { role, title: tooltip(row), class: key ? "n" : name }, ...fill(row));
       });
-      const onclick = () => {
+      const onclick = ({ target }) => {
+        if (target.type === "checkbox") return this.mark(row);
         this.active = place;
         this.open(row);
       };

@@ -10,13 +10,10 @@ const CHOICES = {
 };
 
 // Colours have the names that the page has for them.
-function coloured(figure) {
-  const value = (_, name) => JSON.stringify(ink(name)).slice(1, -1);
-  return JSON.parse(JSON.stringify(figure).replace(/var\((--\w+)\)/g, value));
-}
-
 function draw(id) {
-  const { data, layout } = coloured(figures[id][CHOICES[id]?.() ?? ""]);
+  const value = (_, name) => JSON.stringify(ink(name)).slice(1, -1);
+  const figure = JSON.stringify(figures[id][CHOICES[id]?.() ?? ""]);
+  const { data, layout } = JSON.parse(figure.replace(/var\((--\w+)\)/g, value));
   const traces = data.filter(({ meta }) => !meta || byId(meta).checked);
   Plotly.react(byId(id), traces, layout, LOOKS);
 }

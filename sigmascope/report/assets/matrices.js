@@ -1,14 +1,13 @@
 // The matrices of a scan, what was read of them, a column for each quantity, their table, and a
 // small chart for each kind of them.
 
-const { site: SITES, depth: DEPTH, rows: TALL, cols: WIDE, ...shared } = data.matrices;
+const { site: SITES, depth: DEPTH, rows: TALL, cols: WIDE } = data.matrices;
 const COUNT = SITES.length;
 const MOST = 4; // matrices that are compared
 const CHARTS = 36; // drawn at first; the rest when asked for
 const EVERY = SITES.map((_, i) => i);
-const KINDS = shared.kind.words;
-const WORDS = Object.entries(shared).map(([name, column]) => [name, wordsOf(column, COUNT)]);
-const { kind, dtype, effort, says: SAYS } = Object.fromEntries(WORDS);
+const WORDS = ["kind", "dtype", "effort", "says"].map((name) => data.matrices[name]);
+const [kind, dtype, effort, inWords] = WORDS.map((column) => wordsOf(column, COUNT));
 let chosen = []; // places of the matrices that are shown, the newest last
 
 // A column with how each reading was found.
@@ -32,11 +31,7 @@ const PAIRS = data.pairs.columns.map((spec) => readColumn(spec, data.pairs.site.
 // The name, with a box to compare the matrix with others.
 function compared(i) {
   const words = { "aria-label": "compare", title: `compare up to ${MOST}` };
-  const onclick = (event) => {
-    event.stopPropagation();
-    toggle(i);
-  };
-  const box = element("input", { type: "checkbox", tabindex: "-1", ...words, onclick });
+  const box = element("input", { type: "checkbox", tabindex: "-1", ...words });
   box.checked = chosen.includes(i);
   return [box, element("bdi.name", { title: SITES[i] }, SITES[i])];
 }
@@ -69,11 +64,11 @@ const table = new Grid(byId("table"), {
 const searched = kept(() => EVERY.map((i) => `${SITES[i]} ${kind(i)} ${dtype(i)}`.toLowerCase()));
 
 function refresh() {
-  const [holds, wanted] = [search("filter"), KINDS[byId("kind").value]];
+  const [holds, wanted] = [search("filter"), WORDS[0].words[byId("kind").value]];
   const [from, to] = ["from", "to"].map((id) => byId(id).valueAsNumber);
   const inside = (i) => !(DEPTH[i] < from || DEPTH[i] > to);
-  const passes = (i) => [undefined, kind(i)].includes(wanted) && inside(i) && holds(searched()[i]);
-  table.show(passes);
+  const fits = (i) => [undefined, kind(i)].includes(wanted) && inside(i);
+  table.show((i) => fits(i) && holds(searched()[i]));
   const of = table.order.length === COUNT ? "" : ` of ${COUNT}`;
   byId("count").textContent = `${table.order.length}${of} ${COUNT === 1 ? "matrix" : "matrices"}`;
 }
@@ -137,8 +132,9 @@ function makeChart(name) {
 }
 
 function makeCharts(most) {
-  byId("charts").replaceChildren(...KINDS.slice(0, most).map(makeChart));
-  byId("all").hidden = KINDS.length <= most;
+  const kinds = WORDS[0].words;
+  byId("charts").replaceChildren(...kinds.slice(0, most).map(makeChart));
+  byId("all").hidden = kinds.length <= most;
 }
 
 function chooseQuantity() {

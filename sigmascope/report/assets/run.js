@@ -8,7 +8,7 @@ const pieces = new Map(); // of the page, as the server last wrote them
 // ---------------------------------------------------------------------------------------------
 // Spectra of one matrix.
 
-const spectraOf = (track) => track.spectra.get(state.matrix)?.spectra || [];
+const spectraOf = (track) => track.spectra.get(state.matrix)?.every ?? [];
 
 // Steps at which there is a spectrum, of the first run that has some, and the place of the one that
 // is looked at: the nearest.
@@ -40,20 +40,6 @@ new Chart(byId("sigma"), {}, () => {
   return { x, y, marks, keys };
 });
 
-frames.push(() => {
-  const none = there("spectra").size === 0;
-  each("hidden", { unkept: !none, scrub: none });
-  const { when, at } = moments();
-  if (when.length === 0) return;
-  const last = when.length - 1;
-  byId("matrix").value = state.matrix;
-  Object.assign(byId("when"), { max: last, value: at });
-  byId("when").setAttribute("aria-valuetext", `step ${when[at]}`);
-  byId("at").textContent = `step ${compact(when[at])} (${at + 1} of ${when.length})`;
-  each("disabled", { earlier: at === 0, later: at === last });
-  byId("shape").textContent = tracks.flatMap(spectraOf)[0].shape.join(" × ");
-});
-
 function moveTime(by) {
   const { when } = moments();
   const at = Math.min(Math.max(Number(byId("when").value) + by, 0), when.length - 1);
@@ -64,29 +50,35 @@ function moveTime(by) {
 // ---------------------------------------------------------------------------------------------
 // What is looked at.
 
+// What stands beside the charts.
 frames.push(() => {
   const { low, high } = steps.ends;
   byId("alarmed").style.cssText = `--low: ${low}; --high: ${high}`;
   const [read, lost] = [sitesHere().length > 0, lossMarks().length > 0];
-  each("hidden", { unmapped: read, mapped: !read });
+  const [none, { when, at }] = [there("spectra").size === 0, moments()];
+  each("hidden", { unmapped: read, mapped: !read, unkept: !none, scrub: none });
   each("hidden", { "loss-figure": !lost, "curve-figure": !panelShown() });
+  if (state.key) byId("quantity").value = state.key; // the server may have written its menu anew
+  if (when.length === 0) return;
+  const last = when.length - 1;
+  byId("matrix").value = state.matrix;
+  Object.assign(byId("when"), { max: last, value: at });
+  byId("when").setAttribute("aria-valuetext", `step ${when[at]}`);
+  byId("at").textContent = `step ${compact(when[at])} (${at + 1} of ${when.length})`;
+  each("disabled", { earlier: at === 0, later: at === last });
+  byId("shape").textContent = tracks.flatMap(spectraOf)[0].shape.join(" × ");
 });
 
 // Boxes for the layers that the filter finds.
 function fillBoxes() {
-  const [here, holds] = [sitesHere(), search("filter")];
+  const [here, shown, holds] = [sitesHere(), sitesShown(), search("filter")];
   const boxes = here.filter((site) => holds(site.toLowerCase())).map((site) => {
-    const onchange = () => {
-      const chosen = new Set(sitesShown());
-      if (!chosen.delete(site)) chosen.add(site);
-      chooseSites(chosen);
-    };
-    const box = element("input", { type: "checkbox", onchange });
-    box.checked = state.chosen === null || state.chosen.has(site);
+    const box = element("input", { type: "checkbox", value: site });
+    box.checked = shown.includes(site);
     return element("label", {}, box, named(shortened(site, 48)));
   });
   byId("boxes").replaceChildren(...boxes);
-  const count = sitesShown().length;
+  const count = shown.length;
   const of = count === here.length ? `all ${count}` : `${count} of ${here.length}`;
   byId("chosen").textContent = `Layers: ${of}`;
 }
@@ -101,15 +93,14 @@ function chooseSites(chosen) {
 async function load(wanted) {
   if (wanted.key) {
     const { means, log } = there("panels").get(wanted.key);
-    byId("quantity").value = wanted.key;
     byId("log").checked = log;
     byId("meaning").textContent = means;
   }
   Object.assign(state, wanted);
   const { single, means } = lossKeys();
   const keys = [...new Set([single, means, state.key])];
-  const of = (track) => [track.scrub(state.matrix), ...keys.map((key) => track.load(key))];
-  await Promise.all(tracks.flatMap(of));
+  const wants = [["spectra", state.matrix], ...keys.map((key) => ["panels", key])];
+  await Promise.all(tracks.flatMap((track) => wants.map((want) => track.load(...want))));
   fillBoxes();
   redraw();
 }
@@ -129,24 +120,20 @@ function openSite(site, step) {
   if (found) load({ matrix: found.key, at: step });
 }
 
-// Pieces of HTML that the server wrote as it wrote the page: text in them is escaped, and what
-// would act does not, by the page's own policy.
-function takePieces(found) {
+// What is new, and pieces of HTML that the server wrote as it wrote the page: text in them is
+// escaped, and what would act does not, by the page's own policy.
+async function ask() {
+  const seen = tracks.map((track, i) => `seen${i}=${track.state.version}`).join("&");
+  const heard = await get(`/state?${seen}`);
+  const silent = { status: "The server does not answer any more; what is here stays." };
   const open = byId("past")?.open;
-  for (const [id, text] of Object.entries(found)) {
+  for (const [id, text] of Object.entries(heard?.pieces ?? silent)) {
     if (pieces.get(id) === text) continue;
     pieces.set(id, text);
     const { body } = new DOMParser().parseFromString(text, "text/html");
     byId(id).replaceChildren(...body.childNodes);
   }
   if (open !== undefined && byId("past")) byId("past").open = open;
-}
-
-async function ask() {
-  const seen = tracks.map((track, i) => `seen${i}=${track.state.version}`).join("&");
-  const heard = await get(`/state?${seen}`);
-  const silent = { status: "The server does not answer any more; what is here stays." };
-  takePieces(heard?.pieces ?? silent);
   if (heard && tracks.map((track, i) => track.heed(heard.runs[i])).some(Boolean)) await loadAll();
   setTimeout(ask, heard && !document.hidden ? SOON : LATER);
 }
@@ -160,6 +147,10 @@ pressed("alarm", async (words) => {
 });
 listen("change", ["quantity"], ({ target }) => load({ key: target.value }));
 listen("change", ["matrix"], ({ target }) => load({ matrix: target.value, at: null }));
+listen("change", ["boxes"], ({ target }) => {
+  const others = sitesShown().filter((site) => site !== target.value);
+  chooseSites(new Set(target.checked ? [...others, target.value] : others));
+});
 listen("input", ["filter"], fillBoxes);
 listen("click", ["every"], () => chooseSites(null));
 listen("click", ["none"], () => chooseSites(new Set()));

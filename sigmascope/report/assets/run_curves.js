@@ -8,45 +8,47 @@ const state = { key: null, chosen: null, matrix: null, at: null };
 // All charts look at the same steps.
 const steps = new Sight(() => {
   const last = Math.max(0, ...tracks.map((track) => track.state.step ?? 0));
-  const curves = tracks.flatMap((track) => [...track.curves.values()]);
+  const curves = tracks.flatMap((track) => [...track.panels.values()]);
   const lines = curves.flatMap((one) => [...one.lines.values()]);
   return around(Math.min(last, ...lines.map(({ x }) => x[0])), last, 0.01);
 }, byId("whole"));
 
 const panelShown = () => there("panels").get(state.key);
 
-// Places at which the quantity chosen was read, by any run.
+// Places at which the quantity chosen was read, by any run, in the order of their depth in the
+// model; what is no layer stands last.
 function sitesHere() {
-  return inOrder(tracks.flatMap((track) => [...track.of(state.key).lines.keys()]));
+  const ranked = ({ state: { sites, ranks } }) => sites.map((site, i) => [site, ranks[i]]);
+  const rank = new Map(tracks.toReversed().flatMap(ranked));
+  const names = tracks.flatMap((track) => [...track.of(state.key).lines.keys()]);
+  return [...new Set(names)].sort((a, b) => rank.get(a) - rank.get(b));
 }
 
 function sitesShown() {
   return sitesHere().filter((site) => state.chosen === null || state.chosen.has(site));
 }
 
-// Within what is legible on the card: yellow is not on white, nor violet on black.
-function coloursOf(sites) {
-  const dark = document.documentElement.dataset.theme === "dark";
+// The colour of each place, within what is legible on the card: yellow is not on white, nor violet
+// on black.
+function coloursShown() {
+  const [sites, dark] = [sitesShown(), document.documentElement.dataset.theme === "dark"];
   const at = (i) => (dark ? 0.28 + 0.72 * i : 0.82 * i);
   const many = sites.length > FEW;
   const colour = (i) => (many ? shade(at(i / (sites.length - 1))) : tone(i));
   return new Map(sites.map((site, i) => [site, colour(i)]));
 }
 
-function sayOf({ site, x, y, low, high }, track, { quantity, unit }) {
-  return (i) => {
-    const reading = measured({ value: y[i], low: low[i], high: high[i] });
-    const step = `step ${compact(x[i])}${several ? `, ${track.name}` : ""}`;
-    return [shortened(site, 60), `${quantity}: ${reading}${unit ? ` ${unit}` : ""}`, step];
-  };
-}
-
 // The lines of a panel, of one run, each with its looks.
 function linesOf(track, key, looks) {
-  const panel = there("panels").get(key);
+  const { quantity, unit } = there("panels").get(key) ?? {};
   return [...track.of(key).lines.values()].map((line) => {
-    const how = { kind: "line", says: sayOf(line, track, panel), width: 1.75 };
-    return { ...line, ...how, ...looks(line) };
+    const { site, x, y, low, high } = line;
+    const says = (i) => {
+      const reading = measured({ value: y[i], low: low[i], high: high[i] });
+      const step = `step ${compact(x[i])}${several ? `, ${track.name}` : ""}`;
+      return [shortened(site, 60), `${quantity}: ${reading}${unit ? ` ${unit}` : ""}`, step];
+    };
+    return { ...line, kind: "line", says, width: 1.75, ...looks?.(line) };
   });
 }
 
@@ -69,7 +71,7 @@ function lossMarks() {
 }
 
 function curveMarks() {
-  const colours = coloursOf(sitesShown());
+  const colours = coloursShown();
   const many = colours.size > FEW; // of width 1 many lines are drawn four times as fast
   return tracks.flatMap((track) => {
     const looks = { dash: track.index ? [5, 4] : [], dots: !many, width: many ? 1 : 1.75 };
@@ -103,15 +105,15 @@ new Chart(byId("loss"), { sight: steps }, () => {
   return specOf(lossMarks(), { log: "auto" }, () => true, (i) => [`var(--c${i})`]);
 });
 
-const openMark = ({ mark, i }) => openSite(mark.site, mark.x[i]);
-const curve = new Chart(byId("curve"), { sight: steps, open: openMark }, (width) => {
+const lead = { sight: steps, open: ({ mark, i }) => openSite(mark.site, mark.x[i]) };
+const curve = new Chart(byId("curve"), lead, (width) => {
   const { quantity, unit, title } = panelShown();
   const [lines, log] = [curveMarks(), checked("log")];
   const below = log ? lines.flatMap(({ y }) => y).filter((v) => v <= 0).length : 0;
   const words = `not above zero ${below === 1 ? "has" : "have"} no place on a log scale.`;
   each("textContent", { "curve-title": title, nothing: `${plural(below, "reading")} ${words}` });
   byId("nothing").hidden = below === 0;
-  const colours = [...coloursOf(sitesShown())];
+  const colours = [...coloursShown()];
   const end = (at) => shortened(colours.at(at)[0], width < 450 ? 12 : 24);
   const places =
     colours.length > FEW
@@ -125,7 +127,8 @@ const curve = new Chart(byId("curve"), { sight: steps, open: openMark }, (width)
 
 // The lines of a map, from the first layer; the values in sight, that its colours tell.
 function rowsOf(track) {
-  return sitesHere().flatMap((site) => track.of(state.key).lines.get(site) ?? []);
+  const lines = new Map(linesOf(track, state.key).map((line) => [line.site, line]));
+  return sitesHere().flatMap((site) => lines.get(site) ?? []);
 }
 
 // All maps have the same.
@@ -160,7 +163,7 @@ const maps = tracks.map((track) => {
     const colours = Array.from({ length: 256 }, (_, i) => shade(i / 255));
     const at = (v) => Math.round(255 * Math.min(Math.max(place(v), 0), 1));
     const colour = (v) => (Number.isNaN(v) ? grey : colours[log && v <= 0 ? 0 : at(v)]);
-    const says = (i, row) => sayOf(rows[row], track, panel)(i);
+    const says = (i, row) => rows[row].says(i);
     const names = rows.map(({ site }) => shortened(site, width < 500 ? 14 : 30));
     const shades = [0, 0.25, 0.5, 0.75, 1].map(shade);
     const keys = [scaleKey(least, `${most} ${panel.unit}`.trim(), shades)];

@@ -5,8 +5,8 @@ const NOTHING = { sites: [], ranks: [], panels: [], spectra: [], alarms: [] };
 
 // Readings of one quantity, a line for each place: {site, x: steps, y: values, low, high}.
 class Curves {
-  constructor() {
-    Object.assign(this, { rows: 0, count: 0, whole: 0, lines: new Map() });
+  constructor(most) {
+    Object.assign(this, { rows: 0, count: 0, most, lines: new Map() });
   }
 
   add(form, sites) {
@@ -23,15 +23,13 @@ class Curves {
       this.lines.set(site, line);
     }
     this.count += form.count;
-    if (form.after === 0) this.whole = this.count;
-    const many = this.count > 2 * this.whole + 4000; // time to be thinned anew
-    this.rows = again || many ? 0 : form.rows;
+    this.rows = again || this.count > this.most ? 0 : form.rows; // or all anew, thinned
   }
 }
 
 class Track {
   constructor(first, index) {
-    Object.assign(this, { index, curves: new Map(), spectra: new Map() });
+    Object.assign(this, { index, panels: new Map(), spectra: new Map() });
     this.state = { version: -1, generation: 0, ...NOTHING, ...first };
   }
 
@@ -43,7 +41,7 @@ class Track {
   heed(found) {
     if (found.version === this.state.version) return false;
     if (found.generation !== this.state.generation) {
-      this.curves.clear();
+      this.panels.clear();
       this.spectra.clear();
     }
     this.state = found;
@@ -52,34 +50,26 @@ class Track {
 
   // The curves of a panel as far as they are here.
   of(key) {
-    return this.curves.get(key) || new Curves();
+    return this.panels.get(key) ?? new Curves(0);
   }
 
-  async load(key) {
-    const after = this.of(key).rows;
-    const form = await this.ask("panels", key, after, `&after=${after}`);
-    if (form && after === 0) this.curves.set(key, new Curves());
-    if (form) this.curves.get(key).add(form, this.state.sites);
-  }
-
-  // Spectra of a matrix over time.
-  async scrub(key) {
-    const form = await this.ask("spectra", key, this.spectra.get(key)?.rows ?? -1);
-    const read = ([step, shape, count, text]) => ({ step, shape, ...valuesOf(text, count) });
-    if (form) this.spectra.set(key, { ...form, spectra: form.spectra.map(read) });
-  }
-
-  // What there is of a kind under a key, where it is more than the rows that are here.
-  async ask(kind, key, rows, more = "") {
+  // Load what there is of a kind, panels or spectra, under a key, beyond the rows that are here.
+  async load(kind, key) {
     const { generation, [kind]: known } = this.state;
     const place = known.findIndex((one) => one.key === key);
-    if (place < 0 || rows >= known[place].rows) return null;
-    const asked = { rows: known[place].rows };
-    if (!data.live) return { ...asked, ...data.runs[this.index].kept[kind][place] };
-    const path = `/${kind}?run=${this.index}&place=${place}&generation=${generation}${more}`;
-    const form = await get(path);
-    const same = form && [form, this.state].every((one) => one.generation === generation);
-    return same && { ...asked, ...form };
+    const after = this[kind].get(key)?.rows ?? 0;
+    if (place < 0 || after >= known[place].rows) return;
+    const asked = `run=${this.index}&place=${place}&after=${after}&generation=${generation}`;
+    const kept = () => ({ generation, ...data.runs[this.index].kept[kind][place] });
+    const form = data.live ? await get(`/${kind}?${asked}`) : kept();
+    if (form?.generation !== generation || this.state.generation !== generation) return;
+    if (kind === "spectra") {
+      const read = ([step, shape, count, text]) => ({ step, shape, ...valuesOf(text, count) });
+      this.spectra.set(key, { rows: known[place].rows, every: form.spectra.map(read) });
+      return;
+    }
+    if (after === 0) this.panels.set(key, new Curves(2 * form.count + 4000));
+    this.panels.get(key).add(form, this.state.sites);
   }
 }
 
@@ -95,11 +85,4 @@ const several = tracks.length > 1;
 // Everything of a kind that a run has, by its key, in the order in which it came.
 function there(kind) {
   return new Map(tracks.flatMap(({ state }) => state[kind].map((one) => [one.key, one])));
-}
-
-// Places of the model in the order of its depth; what is no layer stands last.
-function inOrder(names) {
-  const ranked = ({ state: { sites, ranks } }) => sites.map((site, i) => [site, ranks[i]]);
-  const rank = new Map(tracks.toReversed().flatMap(ranked));
-  return [...new Set(names)].sort((a, b) => rank.get(a) - rank.get(b));
 }

@@ -31,8 +31,8 @@ function spec() {
 }
 
 const longest = Math.max(2, ...lines.map(({ x }) => x.length));
-const sighted = new Sight(() => around(1, longest, 0, 0.5), byId("whole"));
-const chart = new Chart(byId("losses"), { sight: sighted }, spec);
+const passes = new Sight(() => around(1, longest, 0, 0.5), byId("whole"));
+const chart = new Chart(byId("losses"), { sight: passes }, spec);
 
 byId("log").checked = spansDecades(lines.flatMap(({ y }) => Array.from(y).filter(Number.isFinite)));
 follow();

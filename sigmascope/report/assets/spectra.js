@@ -163,7 +163,7 @@ function factsOf(i, k) {
     "article.panel one",
     toned(k),
     element("header", {}, element("h3", {}, named(SITES[i])), close),
-    element("p.hint", {}, `${SAYS(i)}${DEPTH[i] < 0 ? "" : `, depth ${DEPTH[i]}`}`),
+    element("p.hint", {}, `${inWords(i)}${DEPTH[i] < 0 ? "" : `, depth ${DEPTH[i]}`}`),
     ...list("With others", met),
     ...list("Not measured", missing),
   );
