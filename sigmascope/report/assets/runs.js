@@ -3,28 +3,21 @@
 
 const NOTHING = { sites: [], ranks: [], panels: [], spectra: [], alarms: [] };
 
-// Readings of one quantity, a line for each place: {site, x: steps, y: values, low, high}.
-class Curves {
-  constructor(most) {
-    Object.assign(this, { rows: 0, count: 0, most, lines: new Map() });
+// Readings of one quantity, a line for each place, and those of a form added to them.
+function added({ lines, count, most }, form, sites) {
+  const { row } = columnOf(form, form.count);
+  const grid = new Float64Array(unpacked(form.grid));
+  const [series, at] = [form.series, form.at].map((text) => placesIn(text, form.count));
+  let again = count + form.count > most; // to be thinned anew, or a step was filed once more
+  for (let i = 0; i < form.count; i += 1) {
+    const [site, x] = [sites[series[i]], grid[at[i]]];
+    const line = lines.get(site) ?? { site, x: [], y: [], low: [], high: [] };
+    again ||= x <= line.x.at(-1);
+    const { value: y = NaN, low = NaN, high = NaN } = row(i) ?? {};
+    for (const [name, v] of Object.entries({ x, y, low, high })) line[name].push(v);
+    lines.set(site, line);
   }
-
-  add(form, sites) {
-    const { row } = columnOf(form, form.count);
-    const grid = new Float64Array(unpacked(form.grid));
-    const [series, at] = [form.series, form.at].map((text) => placesIn(text, form.count));
-    let again = false; // a step was filed once more
-    for (let i = 0; i < form.count; i += 1) {
-      const [site, x] = [sites[series[i]], grid[at[i]]];
-      const line = this.lines.get(site) ?? { site, x: [], y: [], low: [], high: [] };
-      again ||= x <= line.x.at(-1);
-      const { value: y = NaN, low = NaN, high = NaN } = row(i) ?? {};
-      for (const [name, v] of Object.entries({ x, y, low, high })) line[name].push(v);
-      this.lines.set(site, line);
-    }
-    this.count += form.count;
-    this.rows = again || this.count > this.most ? 0 : form.rows; // or all anew, thinned
-  }
+  return { lines, count: count + form.count, most, rows: again ? 0 : form.rows };
 }
 
 class Track {
@@ -50,7 +43,7 @@ class Track {
 
   // The curves of a panel as far as they are here.
   of(key) {
-    return this.panels.get(key) ?? new Curves(0);
+    return this.panels.get(key) ?? { lines: new Map(), count: 0 };
   }
 
   // Load what there is of a kind, panels or spectra, under a key, beyond the rows that are here.
@@ -68,8 +61,9 @@ class Track {
       this.spectra.set(key, { rows: known[place].rows, every: form.spectra.map(read) });
       return;
     }
-    if (after === 0) this.panels.set(key, new Curves(2 * form.count + 4000));
-    this.panels.get(key).add(form, this.state.sites);
+    const none = { lines: new Map(), count: 0, most: 2 * form.count + 4000 };
+    const before = after === 0 ? none : this.panels.get(key);
+    this.panels.set(key, added(before, form, this.state.sites));
   }
 }
 

@@ -1,6 +1,7 @@
 """The page of `widths`."""
 
 import json
+import math
 import re
 from dataclasses import replace
 from html import escape
@@ -9,6 +10,8 @@ import pytest
 
 from sigmascope.core.records import Estimate
 from sigmascope.diagnosis.scaling import widths_page
+from sigmascope.diagnosis.scaling.rates import BestRate
+from sigmascope.report.pages import compact
 from tests.diagnosis.scaling.test_presentation import deep, found
 
 __all__ = ["deep", "found"]  # fixtures
@@ -32,6 +35,29 @@ def test_the_page_has_all_of_it_and_acts_on_no_name(name, request, tmp_path):
     assert len(data["lines"]) == sum(bool(w.curve) for w in result.weights)
     line = data["lines"][0]
     assert line["law"][1] <= line["law"][0] <= line["law"][2]
+    assert line["power"] == f"{odd.verdict}: power {compact(line['law'][0], digits=3)}"
+
+
+def test_the_worst_line_is_chosen_and_broken_rates_hide_no_other(found, tmp_path):
+    """The first that stands in the way; losses up to five times the way to the middle one."""
+    curve = {0.5: 2.0, 1.0: 1.0, 2.0: 3.0, 4.0: 1e9, 8.0: math.inf}
+    rate = BestRate(32, Estimate.exactly(1), 1.0, 0.0, 1, curve)
+    verdicts = ("maximal", "cannot be told", "lazy", "exploding")
+    weights = tuple(
+        replace(found.weights[0], name=f"w{i}", verdict=v) for i, v in enumerate(verdicts)
+    )
+    text = widths_page(
+        replace(found, weights=weights, best=(rate, replace(rate, width=256))), tmp_path / "a.html"
+    ).read_text()
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    assert data["chosen"] == 2
+    assert data["most"] == 1 + 4 * (3 - 1)
+    assert '--tone: var(--c0)">width 32</span>' in text
+    calm = widths_page(
+        replace(found, weights=weights[:2], best=()), tmp_path / "b.html"
+    ).read_text()
+    data = json.loads(calm.split('id="data">')[1].split("</script>")[0])
+    assert (data["chosen"], data["most"]) == (0, 0.0)
 
 
 @pytest.mark.parametrize("shift", [0.0, -1.5, 4.0])
