@@ -10,7 +10,7 @@ from typing import Any
 
 from sigmascope.core import quantities as q
 from sigmascope.core.guard import door, printable
-from sigmascope.core.records import Check, Finding, Profile, Reading, Verdict
+from sigmascope.core.records import Check, Finding, Profile, Reading, Spectrum, Verdict
 from sigmascope.core.references import references
 from sigmascope.diagnosis.presentation.results import (
     COLUMNS,
@@ -121,17 +121,17 @@ def payload(profile: Profile, findings: Sequence[Finding]) -> dict[str, Any]:
             "limit": packed([c.limit for c in checks]),
         }
         theorems.append(theorem)
-    # what each is of, in words, how many values it has, and those kept
-    spectra = []
-    for s in profile.spectra:
-        count, zeros = len(s.spectrum.sigma), int((s.spectrum.sigma == 0).sum())
-        kept = packed_spectrum(s.spectrum.sigma, POINTS)
-        drawn = min(count, POINTS) if kept else 0
-        size = f"{' × '.join(map(str, s.spectrum.shape))}, {count} {plural(count, 'value')}"
-        none = f", {zeros} of them zero" if zeros else ""
-        thinned = f", {drawn} drawn" if drawn < count else ""
-        words = f"{s.view} {s.form}", f"{size}{none}{thinned}"
-        spectra.append([sites[s.site], *words, count, kept])
+    kept = [packed_spectrum(s.spectrum.sigma, POINTS) for s in profile.spectra]
+    spectra = {
+        "site": [sites[s.site] for s in profile.spectra],
+        "what": shared(f"{s.view} {s.form}" for s in profile.spectra),
+        "size": shared(
+            _size(s.spectrum, 0 if text is None else POINTS)
+            for s, text in zip(profile.spectra, kept, strict=True)
+        ),
+        "count": [len(s.spectrum.sigma) for s in profile.spectra],
+        "values": kept,
+    }
     # for each curve that has one, the band of networks that train, at each stage
     curves, usual = {(r.view, r.form, r.quantity) for r in profile.readings}, []
     for r in references():
@@ -146,6 +146,16 @@ def payload(profile: Profile, findings: Sequence[Finding]) -> dict[str, Any]:
         "start": next(starts, places[0] if places else None),
     }
     return {**found, "sites": list(sites), "depths": [depth.get(site) for site in sites]}
+
+
+def _size(spectrum: Spectrum, most: int) -> str:
+    """How large the matrix is, how many values it has, and how many of them are drawn."""
+    count, zeros = len(spectrum.sigma), int((spectrum.sigma == 0).sum())
+    none = f", {zeros} of them zero" if zeros else ""
+    thinned = f", {most} drawn" if most < count else ""
+    return (
+        f"{' × '.join(map(str, spectrum.shape))}, {count} {plural(count, 'value')}{none}{thinned}"
+    )
 
 
 def _layers(profile: Profile, depth: Mapping[str, int]) -> Iterator[dict[str, Any]]:

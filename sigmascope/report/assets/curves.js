@@ -2,11 +2,13 @@
 
 const { sites: SITES, layers: LAYERS } = data; // layers with readings, by depth
 
-// What was read, by columns: words that many share, numbers, and the place of their sites.
+// What was read, by columns: words that many share, numbers, others as they are, and the place of
+// their sites.
 function rowsOf({ site, ...columns }) {
   const rows = site.map((place) => ({ site: SITES[place], depth: data.depths[place] }));
   for (const [name, column] of Object.entries(columns)) {
-    const read = column.words ? wordsOf(column, rows.length) : columnOf(column, rows.length).row;
+    const { row: one = (i) => column[i] } = column.value ? columnOf(column, rows.length) : {};
+    const read = column.words ? wordsOf(column, rows.length) : one;
     for (const [i, row] of rows.entries()) row[name] = read(i);
   }
   return rows;

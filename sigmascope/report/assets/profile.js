@@ -19,11 +19,13 @@ new Chart(byId("spectrum"), { sight: indices }, () => {
   return { x: { whole: true, title: "index" }, y, marks, keys };
 });
 
+const SPECTRA = rowsOf(data.spectra);
+
 function spectraOf(layer) {
   return layer.spectra.map((i) => {
-    const [place, what, size, count, text] = data.spectra[i];
-    const title = `${shortened(SITES[place], 40)}, ${what}`;
-    return { title, note: `${what}: ${size}`, ...valuesOf(text, count) };
+    const { site, what, size, count, values } = SPECTRA[i];
+    const title = `${shortened(site, 40)}, ${what}`;
+    return { title, note: `${what}: ${size}`, ...valuesOf(values, count) };
   });
 }
 

@@ -483,10 +483,12 @@ def test_long_spectra_are_thinned_and_keep_what_is_said_of_them():
     sigma[-3:] = 0
     site = SiteSpectrum("fc", "weights", "matrix", Spectrum(sigma, (4096, 4096), "gram"))
     data = payload(Profile(readings=(), spectra=(site,)), ())
-    ((place, what, size, count, text),) = data["spectra"]
-    assert (data["sites"][place], what, count) == ("fc", "weights matrix", 4096)
-    assert size == "4096 × 4096, 4096 values, 3 of them zero, 200 drawn"
-    assert len(base64.b64decode(text)) == 16 + 2 * POINTS
+    kept = data["spectra"]
+    assert [data["sites"][place] for place in kept["site"]] == ["fc"]
+    assert kept["what"]["words"] == ["weights matrix"]
+    assert kept["size"]["words"] == ["4096 × 4096, 4096 values, 3 of them zero, 200 drawn"]
+    assert kept["count"] == [4096]
+    assert len(base64.b64decode(kept["values"][0])) == 16 + 2 * POINTS
 
 
 @pytest.mark.parametrize(
@@ -495,8 +497,8 @@ def test_long_spectra_are_thinned_and_keep_what_is_said_of_them():
 def test_a_spectrum_says_how_many_values_it_has_and_how_many_are_drawn(values, said):
     sigma = torch.tensor(values, dtype=torch.float64)
     site = SiteSpectrum("fc", "weights", "matrix", Spectrum(sigma, (4, len(sigma)), "gram"))
-    ((_, _, size, *_),) = payload(Profile(readings=(), spectra=(site,)), ())["spectra"]
-    assert size == f"4 × {len(sigma)}, {said}"
+    kept = payload(Profile(readings=(), spectra=(site,)), ())["spectra"]
+    assert kept["size"]["words"] == [f"4 × {len(sigma)}, {said}"]
 
 
 def test_each_reason_stands_once_with_its_sites(profile):
