@@ -18,7 +18,6 @@ from urllib.parse import parse_qsl, urlsplit
 import numpy as np
 import torch
 
-from sigmascope.core.encoding import encoded
 from sigmascope.core.guard import Closing, Refusal
 from sigmascope.core.quantities import quantities
 from sigmascope.core.store import Fresh, Position, Replaced, since
@@ -175,7 +174,7 @@ class History:
             self.time = max(self.time, cells[-1][1])
 
     def state(self) -> dict[str, Any]:
-        """All but the numbers."""
+        """All that the scripts need to know but the numbers."""
         spans = alarm_spans(self.findings)[-ALARMS:]
         # looked at first: the gradient norm, or what is read most; last the loss
         usual = lambda key: (
@@ -205,7 +204,7 @@ class History:
                 }
             )
         return {
-            **{name: getattr(self, name) for name in ("name", "rows", "step", "time", "about")},
+            **{"name": self.name, "step": self.step},
             "sites": list(self.sites),
             "ranks": [self._rank(site, i) for site, i in self.sites.items()],
             "panels": panels,
@@ -214,8 +213,14 @@ class History:
                 {"key": key_of(*key), "site": key[0], "rows": len(found)}
                 for key, found in self.spectra.items()
             ],
-            "alarms": [{"begin": s.begin, "end": s.end, **encoded(s.finding)} for s in spans],
-            "skipped": [[*cells, step] for cells, step in self.skipped.items()],
+            # of what they are read; no quantity for those that are of all
+            "alarms": [
+                {
+                    **{"begin": s.begin, "severity": s.finding.severity},
+                    "quantities": sorted({r.quantity for r in s.finding.evidence}),
+                }
+                for s in spans
+            ],
         }
 
     def _rank(self, site: str, place: int) -> int:

@@ -119,8 +119,7 @@ const curve = new Chart(byId("curve"), lead, (width) => {
     colours.length > FEW
       ? [scaleKey(end(0), end(-1), colours.map(([, colour]) => colour))]
       : colours.map(([site, colour]) => keyOf(shortened(site, 32), colour));
-  const about = ({ evidence }) =>
-    evidence.length === 0 || evidence.some((r) => r.quantity === quantity);
+  const about = ({ quantities: of }) => of.length === 0 || of.includes(quantity);
   const spec = specOf(lines, { log, title: unit }, about, (i) => ["var(--soft)", i > 0]);
   return { ...spec, keys: [...places, ...spec.keys] };
 });

@@ -77,9 +77,7 @@ new Chart(byId("bulk"), {}, () => {
   const corners = edges.flatMap((edge) => [edge, edge]).slice(1, -1);
   const by = log ? Math.log : (v) => v;
   const step = (by(high) - by(low)) / BINS;
-  const bars = all.map((one) => {
-    return shares(one, edges, by).flatMap((mass) => [mass / step, mass / step]);
-  });
+  const bars = all.map((one) => shares(one, edges, by).flatMap((m) => [m / step, m / step]));
   const laws = all.map(({ law, spikes, total }) => {
     if (!law) return { x: [], y: [] };
     const [from, to] = [Math.max(law.low, low, high * 1e-9), Math.min(law.high, high)];
