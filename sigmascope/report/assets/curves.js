@@ -23,8 +23,8 @@ const state = { view: "", form: "", depth: data.start };
 const forms = {}; // that is shown, of each view
 let panels = []; // of the view and form that are shown
 
-const [first, last] = [LAYERS[0], LAYERS.at(-1)];
-const depths = new Sight(() => around(first.depth, last.depth, 0.01, 0.6), byId("whole"));
+const wholeDepth = () => around(LAYERS[0].depth, LAYERS.at(-1).depth, 0.01, 0.6);
+const depths = new Sight(wholeDepth, byId("whole"));
 const formsOf = (view) => data.views.find((one) => one.view === view).forms;
 
 // Of what is told by curve, what belongs to a quantity as it is shown.

@@ -21,6 +21,7 @@ function redraw() {
   dataset.ready ??= String(Math.round(performance.now()));
 }
 
+// Controls of which nothing but the drawing depends say so themselves.
 document.addEventListener("change", ({ target }) => "redraw" in target.dataset && redraw());
 
 // Draw now, and again for another theme, for charts take their colours when they are drawn. The
