@@ -107,6 +107,17 @@ def test_one_entry_that_is_not_finite_is_found(bad):
     assert not dense.is_finite(t.to(torch.complex64))
 
 
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64, torch.complex64])
+def test_the_largest_entry_is_that_of_all_signs_and_parts(kind):
+    t = torch.tensor([[1.0, -3.0], [0.5, 2.0]]).to(kind)
+    wide = t * 1j if t.is_complex() else t
+    assert dense.largest(wide) == dense.largest(-wide) == 3.0
+    assert dense.largest(wide[:0]) == 0.0
+    wide[1, 1] = math.nan
+    assert math.isnan(dense.largest(wide))
+    assert dense.largest(wide[0]) == 3.0
+
+
 def test_what_leaves_float64_is_infinite_as_in_a_sum():
     assert dense.square_sum(torch.full((3,), 1e200, dtype=torch.float64)) == math.inf
 

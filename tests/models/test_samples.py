@@ -1,3 +1,4 @@
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -237,6 +238,17 @@ def test_flat_features_have_one_form_only():
 def test_samples_are_found(shape, batch_dim, expected):
     found = samples_first(torch.zeros(shape), count=4, batch_dim=batch_dim)
     assert (None if found is None else tuple(found.shape)) == expected
+
+
+@pytest.mark.parametrize(
+    "shape", [(4, 3), (4, 3, 2), (5, 8, 4), (4, 0)]
+)  # the third has no samples
+def test_rows_are_finite_if_all_entries_are(shape):
+    value = torch.ones(shape)
+    assert rows(value, channels=1, count=4).are_finite
+    if value.numel():
+        value.view(-1)[-1] = math.inf
+        assert not rows(value, channels=1, count=4).are_finite
 
 
 def test_a_representation_is_what_the_layer_reads():

@@ -8,7 +8,9 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 from zoo import fresh
 
+from sigmascope.models import layers as layers_of
 from sigmascope.models.layers import (
+    Call,
     Statisticians,
     _last_state,
     channel_dim,
@@ -261,3 +263,71 @@ def test_products_are_within_it_of_the_sum_of_their_sizes(dtype, width):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_no_number_of_steps_that_a_layer_has_lets_anything_pass(dtype):
     assert rounding(dtype, 64 * 8192**0.5) < 0.1
+
+
+# ------------------------------------------------------------------------------
+# Whether a layer of a class of its own is linear is told by its numbers, once a call.
+
+
+class Stored(nn.Module):
+    """Multiplies by a matrix that is stored as `[in, out]`, and shifts, or does something else."""
+
+    def __init__(self, wide, *, turned=True, bias=True, then=lambda y: y):
+        super().__init__()
+        g = torch.Generator().manual_seed(0)
+        self.kernel = nn.Parameter(torch.randn(*((3, wide) if turned else (wide, 3)), generator=g))
+        self.shift = nn.Parameter(torch.randn(wide, generator=g)) if bias else None
+        self.turned, self.then = turned, then
+
+    def forward(self, x):
+        y = x @ (self.kernel if self.turned else self.kernel.mT)
+        return self.then(y if self.shift is None else y + self.shift)
+
+
+def call_of(module, x):
+    return Call("a", module, x, module(x), x._version)
+
+
+@pytest.mark.parametrize("wide", [3, 5])  # of a square matrix the shape tells nothing
+@pytest.mark.parametrize("turned", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_matrix_is_found_whichever_way_it_is_stored(wide, turned, bias, dtype):
+    layer = Stored(wide, turned=turned, bias=bias).to(dtype)
+    x = torch.randn(2, 70, 3, generator=torch.Generator().manual_seed(1)).to(dtype)
+    call = call_of(layer, x)
+    assert call.is_linear
+    assert call.is_turned is turned
+    for then in (torch.relu, lambda y: 1.1 * y, lambda y: y.roll(1, 0)):
+        other = Stored(wide, turned=turned, bias=bias, then=then).to(dtype)
+        assert not call_of(other, x).is_linear
+        assert call_of(other, x).is_turned is None
+
+
+def test_kinds_that_are_known_are_linear_whatever_they_wrote_and_normalisers_too():
+    x = torch.ones(2, 3)
+    for module in (nn.Linear(3, 4), nn.BatchNorm1d(3), nn.LayerNorm(3)):
+        assert Call("a", module, x, torch.zeros(2, 3), 0).is_linear
+    for module in (nn.ReLU(), nn.Bilinear(3, 3, 2), nn.PReLU()):
+        assert not Call("a", module, x, x, 0).is_linear
+
+
+class Rows(nn.Embedding):
+    def forward(self, ids):
+        return super().forward(ids if ids.shape[-1] == 2 else ids.flip(-1))
+
+
+def test_an_embedding_of_a_class_of_its_own_must_write_the_rows_it_was_asked_for():
+    table = Rows(5, 4)
+    assert call_of(table, torch.tensor([[0, 4]])).is_linear
+    assert not call_of(table, torch.tensor([[0, 1, 4]])).is_linear
+    assert not Call("a", table, torch.tensor([[0, -1]]), table(torch.tensor([[0, 4]])), 0).is_linear
+
+
+def test_a_layer_is_tried_once_a_call(monkeypatch):
+    tried = []
+    plain = layers_of.matrix_and_vector
+    monkeypatch.setattr(layers_of, "matrix_and_vector", lambda m: tried.append(1) or plain(m))
+    call = call_of(Stored(3), torch.ones(2, 3))
+    assert [call.is_linear, call.is_linear, call.is_turned] == [True, True, True]
+    assert len(tried) == 1

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from sigmascope.core.guard import Refusal
+from sigmascope.core.guard import Refusal, memory
 from sigmascope.models import state as kept_by
 from sigmascope.models.samples import run
 from sigmascope.models.state import ROW, TOGETHER, checksum, one_door, still
@@ -54,6 +54,13 @@ class Late(nn.Module):
         if next(self.runs) in self.at:
             self.layer.weight.data.mul_(2)
         return self.layer(x)
+
+
+@pytest.mark.parametrize(("size", "ample"), [(2**29, True), (2**29 + 1, False)])
+def test_models_of_up_to_512_mebibytes_are_copied_in_every_run(size, ample):
+    weights = torch.zeros(1, dtype=torch.uint8).expand(size)  # takes no memory
+    with memory("1TB"):
+        assert kept_by._ample([weights]) == ample
 
 
 def test_a_large_model_that_changes_in_every_run_is_put_back(monkeypatch):
