@@ -179,7 +179,7 @@ def run_batch(batch: Batch) -> list[Measured]:
     with one_thread():
         for job in batch.jobs:
             found.append(_run(job, ends))
-            trim()
+            trim(short=True)
     return found
 
 

@@ -272,15 +272,16 @@ def test_no_number_of_steps_that_a_layer_has_lets_anything_pass(dtype):
 class Stored(nn.Module):
     """Multiplies by a matrix that is stored as `[in, out]`, and shifts, or does something else."""
 
-    def __init__(self, wide, *, turned=True, bias=True, then=lambda y: y):
+    def __init__(self, wide, *, turned=True, bias=True, then=lambda y: y, reads=3):
         super().__init__()
         g = torch.Generator().manual_seed(0)
-        self.kernel = nn.Parameter(torch.randn(*((3, wide) if turned else (wide, 3)), generator=g))
+        shape = (reads, wide) if turned else (wide, reads)
+        self.kernel = nn.Parameter(torch.randn(shape, generator=g))
         self.shift = nn.Parameter(torch.randn(wide, generator=g)) if bias else None
         self.turned, self.then = turned, then
 
     def forward(self, x):
-        y = x @ (self.kernel if self.turned else self.kernel.mT)
+        y = x.to(self.kernel) @ (self.kernel if self.turned else self.kernel.mT)
         return self.then(y if self.shift is None else y + self.shift)
 
 
@@ -298,10 +299,25 @@ def test_a_matrix_is_found_whichever_way_it_is_stored(wide, turned, bias, dtype)
     call = call_of(layer, x)
     assert call.is_linear
     assert call.is_turned is turned
-    for then in (torch.relu, lambda y: 1.1 * y, lambda y: y.roll(1, 0)):
+    others = torch.relu, lambda y: 1.1 * y, lambda y: y.roll(1, 0), lambda y: y[:, :20]
+    for then in others:
         other = Stored(wide, turned=turned, bias=bias, then=then).to(dtype)
         assert not call_of(other, x).is_linear
         assert call_of(other, x).is_turned is None
+
+
+def test_a_wide_layer_that_is_off_by_a_tenth_is_not_linear():
+    x = torch.randn(8, 600, generator=torch.Generator().manual_seed(1))
+    assert call_of(Stored(5, reads=600), x).is_linear
+    assert call_of(Stored(5, reads=600), x.half()).is_linear  # of another format than the weights
+    assert not call_of(Stored(5, reads=600, then=lambda y: 1.1 * y), x).is_linear
+
+
+def test_what_owns_more_than_a_matrix_and_a_vector_or_reads_whole_numbers_is_not_tried():
+    assert not call_of(Stored(5), torch.ones(2, 3, dtype=torch.long)).is_linear
+    more = Stored(5)
+    more.rest = nn.Parameter(torch.ones(2, 2, 2))
+    assert not call_of(more, torch.ones(2, 3)).is_linear
 
 
 def test_kinds_that_are_known_are_linear_whatever_they_wrote_and_normalisers_too():
@@ -321,7 +337,8 @@ def test_an_embedding_of_a_class_of_its_own_must_write_the_rows_it_was_asked_for
     table = Rows(5, 4)
     assert call_of(table, torch.tensor([[0, 4]])).is_linear
     assert not call_of(table, torch.tensor([[0, 1, 4]])).is_linear
-    assert not Call("a", table, torch.tensor([[0, -1]]), table(torch.tensor([[0, 4]])), 0).is_linear
+    for odd in (torch.tensor([[0, -1]]), torch.tensor([[0, 5]]), torch.tensor([[0.0, 4.0]])):
+        assert not Call("a", table, odd, table(torch.tensor([[0, 4]])), 0).is_linear
 
 
 def test_a_layer_is_tried_once_a_call(monkeypatch):
