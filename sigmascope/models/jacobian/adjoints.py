@@ -37,7 +37,7 @@ PerSample = Float[Tensor, "n k"]
 def share(
     module: nn.Module,
     x: Shaped[Tensor, "n *inputs"],
-    J: Sequence[Float[Tensor, "n j *outputs"]],
+    J: Sequence[Float[Tensor, "n _ *outputs"]],
     *,
     normal: Float[Tensor, "n *outputs"] | None = None,
     norm_sq: PerSample | None = None,

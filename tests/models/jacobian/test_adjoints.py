@@ -1,5 +1,7 @@
 """Adjoints and NTK shares against per-sample Jacobians over parameters, one sample at a time."""
 
+import itertools
+
 import pytest
 import torch
 from torch import nn
@@ -116,6 +118,43 @@ def test_positions_that_cancel_cost_no_accuracy(cancel):
     wanted = torch.einsum("npi,nkpo->nkoi", read.double(), moved.double()).square().sum((2, 3))
     found = adjoints.share(layer, read, [moved])
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
+
+
+KINDS = {
+    "one position": (nn.Linear(3, 4), (2, 3), (4,)),
+    "positions": (nn.Linear(3, 4), (2, 9, 3), (9, 4)),
+    "wide": (nn.Linear(30, 40), (2, 3, 30), (3, 40)),
+    "no bias": (nn.Linear(30, 40, bias=False), (2, 3, 30), (3, 40)),
+    "convolution": (nn.Conv1d(3, 4, 3, padding=1), (2, 3, 9), (4, 9)),
+    "normaliser": (nn.LayerNorm(3), (2, 9, 3), (9, 3)),
+    "tokens": (nn.Embedding(5, 4), (2, 9), (9, 4)),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_outputs_one_after_the_other_are_those_side_by_side(name):
+    """And both are squared norms of autograd's gradients, of what is trained alone."""
+    layer, reads, writes = KINDS[name]
+    g = torch.Generator().manual_seed(0)
+    tokens = isinstance(layer, nn.Embedding)
+    x = torch.randint(5, reads, generator=g) if tokens else torch.randn(reads, generator=g)
+    J = torch.randn(2, 3, *writes, generator=g)
+    normal = (layer(x) - layer.bias) / layer.weight if isinstance(layer, nn.LayerNorm) else None
+    own = [*layer.parameters()]
+    for trained in (own, own[1:], []):
+        for p in own:
+            p.requires_grad_(any(p is t for t in trained))
+        wanted = torch.zeros(2, 3, dtype=torch.float64)
+        for i, k in itertools.product(range(2), range(3)) if trained else ():
+            grads = torch.autograd.grad(layer(x[i : i + 1]), trained, J[i, k][None])
+            wanted[i, k] = sum(grad.double().square().sum() for grad in grads)
+        for parts in ([J], J.split(1, 1), J.split(2, 1)):
+            found = adjoints.share(layer, x, parts, normal=normal)
+            torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
+
+
+def test_of_a_layer_that_writes_other_positions_nothing_is_known():
+    assert adjoints.share(nn.Linear(3, 4), torch.ones(2, 5, 3), [torch.ones(2, 1, 4)]) is None
 
 
 @pytest.mark.parametrize("outputs", [None, 2, [2, 0]])
