@@ -60,6 +60,12 @@ def test_each_matrix_of_a_stack_has_its_own_scale():
         assert (low <= sigma).all()
 
 
+def test_what_is_large_and_negative_is_scaled_as_well():
+    X = torch.full((3, 2), 1e200, dtype=torch.float64)
+    both = [values[0].tolist() for values in (gram_values(X[None])[0], gram_values(-X[None])[0])]
+    assert both[0] == both[1] == [pytest.approx(6**0.5 * 1e200), pytest.approx(0, abs=1e193)]
+
+
 @pytest.mark.parametrize(("x", "power"), [(1.0, 1.0), (3.9, 2.0), (0.3, 0.25), (5e-324, 5e-324)])
 def test_power_of_two_is_at_or_below(x, power):
     assert power_of_two(x) == power

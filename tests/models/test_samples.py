@@ -288,6 +288,8 @@ def test_squares_of_a_representation_neither_overflow_nor_vanish():
     assert spectra_of([wide])[0].mean_square == pytest.approx(5e299)
     assert spectra_of([torch.tensor([[3.0, 4.0]])])[0].mean_square == pytest.approx(12.5)
     assert spectra_of([torch.zeros(2, 2)])[0].mean_square == 0
+    large = torch.full((2, 4), -1.2e154, dtype=torch.float64)  # whose squares add up to infinity
+    assert spectra_of([large])[0].mean_square == pytest.approx(1.44e308)
 
 
 def test_the_centred_spectrum_is_that_of_rows_less_their_mean():

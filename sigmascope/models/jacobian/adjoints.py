@@ -336,7 +336,7 @@ def reduce_piece(scene: Scene, call: Call, J: Gradients, sums: SiteSums, *, gram
         by_sample = [J.transpose(0, 1)]  # stacked already, of a flat layer
     else:
         by_sample = [rows[:, None] for g in J if (rows := scene.split(g)) is not None]
-        if len(by_sample) < len(J):
+        if not by_sample:
             shape = tuple(call.output.shape)
             return f"wrote a tensor of shape {shape}, which is not split by sample"
     sums.width = sums.width or by_sample[0][0, 0].numel()

@@ -153,6 +153,23 @@ def test_outputs_one_after_the_other_are_those_side_by_side(name):
             torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
 
 
+class Bent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.matrix = nn.Parameter(torch.eye(3))
+
+    def forward(self, x):
+        return (x @ self.matrix).relu()
+
+
+def test_of_a_matrix_that_is_not_all_of_a_layer_nothing_is_known():
+    swept = Subject(
+        nn.Sequential(Bent(), nn.Linear(3, 2)), torch.tensor([[1.0, -1.0, 2.0]])
+    ).adjoints
+    assert swept.adjoints["0"].share_sq is None
+    assert swept.adjoints["1"].share_sq is not None
+
+
 def test_of_a_layer_that_writes_other_positions_nothing_is_known():
     assert adjoints.share(nn.Linear(3, 4), torch.ones(2, 5, 3), [torch.ones(2, 1, 4)]) is None
 
