@@ -355,10 +355,10 @@ def _sizes(subject: Subject) -> Iterator[Item]:
             None if r is None else (r.samples if r.channels is None else r.channels)
             for r in (read, wrote)
         )
-        if b is None or not wrote.are_finite:
+        if b is None:
             continue
         rows, spread = wrote.samples, _size(_centred(b))
-        if a is not None and read is not None and read.are_finite:
+        if a is not None:  # of what is not finite no difference is known, and none is told
             apart = _size(_centred(a))
             if apart > ROUNDING * _size(a):
                 gain = Estimate.rounded(spread / apart, ulps=2 * dense.additions(b))
