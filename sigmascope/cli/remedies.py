@@ -57,7 +57,6 @@ def remedy(
     """
     from sigmascope import diagnosis, sources
     from sigmascope.core import guard
-    from sigmascope.diagnosis import presentation
 
     require_targets(save=save, json=json, plot=plot, inputs=source.files)
     if save is not None and apply is None:
@@ -71,7 +70,7 @@ def remedy(
     # what is measured on, and other data for the remedies to work with
     data, other = (data, data) if source.batch_dim != 0 else sources.halves(data)
     with memory(source.memory), progress_bar() as progress:
-        treatments, declined = diagnosis.trial(
+        tried = diagnosis.trial(
             opened.module,
             data.inputs,
             remedies=chosen,
@@ -84,6 +83,7 @@ def remedy(
             budget=allowed,
             **task(data, source),
         )
+    treatments, declined = tried
     if apply == "best" and treatments and not treatments[0].found_before:
         raise guard.Refusal(
             f"Nothing was found in `{model}` to cure: name the remedy, as in `--apply batch-norm`."
@@ -95,9 +95,8 @@ def remedy(
             effect = diagnosis.remedies.normalisation_effect(opened.module, data.inputs)
         except diagnosis.remedies.Inapplicable:
             effect = None
-        trials = presentation.RemedyTrials(tuple(treatments), declined, effect)
-        return finish(trials, json=json, plot=plot)
-    tried = presentation.RemedyTrials((treatments[0],), declined)
+        return finish(replace(tried, normalisation=effect), json=json, plot=plot)
+    tried = replace(tried, treatments=treatments[:1])
     code = finish(tried, json=json, plot=plot, shown=treatments[0])
     if save is not None:
         treatment = treatments[0]

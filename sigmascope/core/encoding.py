@@ -82,8 +82,10 @@ def wide(kind: type) -> tuple[FlatField, ...]:
     """
     found: list[FlatField] = []
     for column in columns(kind):
-        inner = next((h for h in (column.hint, *get_args(column.hint)[:-1]) if is_record(h)), None)
-        if inner is None or get_origin(column.hint) is tuple:
+        kinds = get_args(column.hint) or (column.hint,)
+        known = [kind for kind in kinds if kind is not NoneType]
+        inner = known[0] if len(known) == 1 and is_record(known[0]) else None
+        if inner is None or get_origin(column.hint) not in (None, UnionType):
             found.append(column)
             continue
         for part in wide(inner):

@@ -1,27 +1,32 @@
 """What is said: numbers with intervals, readings, checks, findings, scans. Declared once."""
 
 import importlib
+import inspect
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import update_wrapper
+from itertools import islice
 from numbers import Real
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
+import torch
 from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.core import products
-from sigmascope.core.guard import WrongKind, came
+from sigmascope.core.guard import WrongKind, came, printable
 from sigmascope.core.quantities import View, quantity
 
 __all__ = [
     "SPEAKS",
     "Assumption",
+    "Brief",
     "ByValue",
     "Change",
     "Check",
@@ -45,6 +50,7 @@ __all__ = [
     "Skipped",
     "Spectrum",
     "Verdict",
+    "brief",
     "changes",
     "entrywise",
     "kinds_of",
@@ -53,10 +59,56 @@ __all__ = [
 ]
 
 # ------------------------------------------------------------------------------
-# Records that hold tensors and mappings: compared by value, and sent to another process.
+# Records that hold tensors, models and mappings: told by shapes and names in place of values,
+# compared by value, and sent to another process.
 
 
-class ByValue:
+MOST, LONG = 6, 80  # entries that are told of a list or a mapping, and letters of a value
+
+
+def brief(value: Any) -> str:
+    """What a value is, in a line: a tensor by its kind and shape, a model by its name.
+
+    Example:
+        >>> import torch
+        >>> brief({"x": torch.ones(3, 2), "name": "digits"})
+        "{'x': float32 [3, 2], 'name': 'digits'}"
+    """
+    if isinstance(value, Tensor | np.ndarray):
+        return f"{str(value.dtype).removeprefix('torch.')} {[*value.shape]}"
+    if isinstance(value, Mapping):
+        entries = [f"{brief(k)}: {brief(v)}" for k, v in islice(value.items(), MOST)]
+        return f"{{{_with_rest(entries, len(value))}}}"
+    if isinstance(value, list | tuple):
+        entries = _with_rest([*map(brief, value[:MOST])], len(value))
+        comma = "," * (len(value) == 1)
+        return f"[{entries}]" if isinstance(value, list) else f"({entries}{comma})"
+    if isinstance(value, type) or inspect.isroutine(value):
+        return printable(value.__name__)
+    if is_dataclass(value) and not isinstance(value, Shown):
+        held = [f"{f.name}={brief(getattr(value, f.name))}" for f in fields(value) if f.repr]
+        return f"{type(value).__name__}({', '.join(held)})"
+    if value is None or isinstance(value, str | bytes | int | float | Path | torch.dtype):
+        words = printable(repr(value[:LONG] if isinstance(value, str | bytes) else value))
+        return words + "…" * (isinstance(value, str | bytes) and len(value) > LONG)
+    return f"<{printable(type(value).__name__)}>"
+
+
+def _with_rest(entries: list[str], count: int) -> str:
+    more = [f"… {count - len(entries)} more"] if count > len(entries) else []
+    return ", ".join(entries + more)
+
+
+class Brief:
+    """A data class that is told by the shapes and names of what it holds, not by its numbers."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+
+class ByValue(Brief):
     """A frozen data class that can be compared, hashed, pickled and copied, whatever it holds.
 
     What a data class writes of these fails at tensors, whose comparison is a tensor, and at
@@ -422,7 +474,7 @@ class Shown(ByValue):
 # The singular values of one matrix.
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Spectrum(ByValue):
     """The singular values of one matrix, largest first, each with its interval.
 

@@ -16,10 +16,11 @@ from sigmascope.diagnosis import (
 )
 from sigmascope.diagnosis.diagnoses import Diagnosis, diagnose
 from sigmascope.diagnosis.engine import judge
-from sigmascope.diagnosis.layer_rates import layer_rates
+from sigmascope.diagnosis.layer_rates import LayerRates, layer_rates
 from sigmascope.diagnosis.programs import Program
 from sigmascope.diagnosis.trainability import probability
 from sigmascope.diagnosis.treatments import (
+    RemedyTrials,
     Treatment,
     assess,
     last_ratio,
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Diagnosis",
+    "LayerRates",
     "Program",
+    "RemedyTrials",
     "Treatment",
     "assess",
     "checkpoints",

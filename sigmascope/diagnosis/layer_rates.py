@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal, door
-from sigmascope.core.records import Estimate
+from sigmascope.core.records import Estimate, Shown
 from sigmascope.linalg.krylov import Operator, extreme_eigenvalues
 from sigmascope.models import Subject
 from sigmascope.models.samples import Batch, Loss
@@ -15,6 +15,22 @@ from sigmascope.models.samples import Batch, Loss
 # products, and relative error: for the scale of a layer, and for how all of them add up
 ROUGH, FINE = (8, 1e-1), (32, 1e-9)
 REST = "(rest)"
+
+
+class LayerRates(list[dict[str, Any]]):
+    """Parameter groups for an optimizer: a list that is shown as rates, not as weights."""
+
+    __repr__ = Shown.__repr__
+    _repr_html_ = Shown._repr_html_
+    to_pandas = Shown.to_pandas
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The name, the rate and the number of parameters of each group."""
+        return [
+            {"name": g["name"], "lr": g["lr"], "parameters": sum(p.numel() for p in g["params"])}
+            for g in self
+        ]
 
 
 @door
@@ -27,7 +43,7 @@ def layer_rates(
     share: float = 0.3,
     batch_dim: int = 0,
     generator: torch.Generator | None = None,
-) -> list[dict[str, Any]]:
+) -> LayerRates:
     """Parameter groups for an optimizer, each layer at a rate that its curvature allows.
 
     A layer whose block of the Gauss-Newton matrix has the largest eigenvalue `t` gets the rate
@@ -49,8 +65,8 @@ def layer_rates(
         generator: Source of the random starts; a fixed one of its own if not given.
 
     Returns:
-        For `torch.optim.SGD(groups)`: `params`, `lr` and `name` for each module that has parameters
-        of its own; those without any curvature come last, at the smallest of the rates.
+        A list for `torch.optim.SGD(groups)`: `params`, `lr` and `name` for each module that has
+        parameters of its own; those without any curvature come last, at the smallest of the rates.
 
     Raises:
         Refusal: If the curvature cannot be measured, or no layer has one.
@@ -96,7 +112,7 @@ def layer_rates(
             groups.setdefault(_owner(name) if _owner(name) in rates else REST, []).append(p)
     rates[REST] = min(rates.values())  # what has no curvature gets the smallest
     order = sorted(groups, key=lambda name: name == REST)
-    return [{"params": groups[n], "lr": rates[n], "name": n or "(model)"} for n in order]
+    return LayerRates({"params": groups[n], "lr": rates[n], "name": n or "(model)"} for n in order)
 
 
 def _owner(parameter: str) -> str:

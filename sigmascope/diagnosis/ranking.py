@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from sigmascope.core.guard import Budget, OverBudget, Refusal, door, printable, random_states
-from sigmascope.core.records import Estimate, Shown
+from sigmascope.core.records import Brief, Estimate, Shown
 from sigmascope.diagnosis.trainability import scores
 from sigmascope.diagnosis.trainability.copies import Optimizer
 from sigmascope.diagnosis.trainability.curves import Curve, EarlyTraining, windows
@@ -110,8 +110,8 @@ COST = 60  # passes for each design, on average
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Entry:
+@dataclass(frozen=True, slots=True, repr=False)
+class Entry(Brief):
     """One design to be ranked, with how it will be trained.
 
     Attributes:

@@ -1,7 +1,8 @@
 """A remedy applied, and the result measured again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from sigmascope.core.guard import Budget, Progress, Refusal, door
 from sigmascope.core.records import Finding, Profile, Shown
 from sigmascope.diagnosis.engine import judge
 from sigmascope.diagnosis.remedies.base import Batches, Remedy
+from sigmascope.diagnosis.remedies.batch_normalisation import NormalisationEffect
 from sigmascope.diagnosis.remedies.catalogue import (
     REMEDIES,
     Together,
@@ -100,6 +102,24 @@ class Treatment(Shown):
         return torch.equal(a, b)
 
 
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class RemedyTrials(Shown):
+    """Every remedy that was tried. It unpacks: `tried, declined = ss.trial(...)`.
+
+    Attributes:
+        treatments: In the order to show them, the best first.
+        declined: Reasons of those that do not apply, by name of remedy.
+        normalisation: What the model's own batch normalisers do.
+    """
+
+    treatments: tuple[Treatment, ...]
+    declined: Mapping[str, str]
+    normalisation: NormalisationEffect | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.treatments, self.declined))
+
+
 @door
 def treat(
     model: nn.Module,
@@ -149,7 +169,7 @@ def trial(
     generator: torch.Generator | None = None,
     budget: Budget | float | None = Budget.USUAL,
     **options: Any,
-) -> tuple[list[Treatment], dict[str, str]]:
+) -> RemedyTrials:
     """Try remedies on copies of a model, and pairs of the best where none is enough.
 
     Args:
@@ -163,8 +183,8 @@ def trial(
         options: As for `treat`, but `before`.
 
     Returns:
-        What was tried, the best first as `ranked` has it; and by name of remedy, why others do
-        not apply.
+        What was tried, the best first as `ranked` has it, and by name of remedy why others do
+        not apply; it unpacks to these two.
 
     Raises:
         Refusal: If the model or the batch cannot be measured.
@@ -190,7 +210,7 @@ def trial(
                 found.append(treat(model, batch, queue[done], **same, **options))
             except Exception as reason:  # noqa: BLE001 (a cured model fails in every way)
                 declined[queue[done].name] = in_words(reason)
-    return ranked(found), declined
+    return RemedyTrials(tuple(ranked(found)), MappingProxyType(declined))
 
 
 @door

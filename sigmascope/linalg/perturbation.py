@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Float64
 from torch import Tensor
 
 from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Brief
 from sigmascope.linalg.refusals import require_finite, require_matrix, require_square
 
 GAP = 1e-9  # of the largest: values closer than this, or to zero, count as multiple (as zero)
@@ -16,8 +17,8 @@ OVERLAP = 0.8  # squared, of singular vectors, above which a branch goes on with
 HALVINGS = 24
 
 
-@dataclass(frozen=True, slots=True)
-class SingularDerivative:
+@dataclass(frozen=True, slots=True, repr=False)
+class SingularDerivative(Brief):
     """Singular values and how fast they move.
 
     Attributes:
@@ -60,8 +61,8 @@ def singular_value_derivative(
     return SingularDerivative(sigma, slope.where(simple, torch.nan), simple)
 
 
-@dataclass(frozen=True, slots=True)
-class SkipTrajectory:
+@dataclass(frozen=True, slots=True, repr=False)
+class SkipTrajectory(Brief):
     """The singular values of `M + ρ Id` against ρ, each followed through crossings.
 
     Attributes:

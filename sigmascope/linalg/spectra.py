@@ -13,7 +13,7 @@ from jaxtyping import Complex, Float, Float64
 from torch import Tensor
 
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import Spectrum
+from sigmascope.core.records import Brief, Spectrum
 from sigmascope.linalg.dense import (
     EPS,
     exact_values,
@@ -99,8 +99,8 @@ def spent(shape: tuple[int, int], *, exact: bool, count: int = 1) -> None:
 # Sufficient statistics of rows seen in pieces.
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
+@dataclass(frozen=True, slots=True, repr=False)
+class Moments(Brief):
     """Count, mean and centred scatter of rows; enough for any covariance spectrum.
 
     Attributes:

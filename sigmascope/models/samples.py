@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.overrides import TorchFunctionMode
 
 from sigmascope.core.guard import Refusal, random_states, require_dense, require_room
-from sigmascope.core.records import Spectrum
+from sigmascope.core.records import Brief, Spectrum
 from sigmascope.linalg import dense
 from sigmascope.linalg.spectra import spectra
 
@@ -328,8 +328,8 @@ def _floating(t: Tensor) -> bool:
 TOGETHER = 2**18  # numbers of matrices that are solved together: two megabytes in float64
 
 
-@dataclass(frozen=True)
-class Rows:
+@dataclass(frozen=True, repr=False)
+class Rows(Brief):
     """One tensor `[batch, ...]` as the matrices that are measured.
 
     Attributes:

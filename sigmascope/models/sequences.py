@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Float64, Shaped
 from torch import Tensor, nn
 
-from sigmascope.core.records import Estimate
+from sigmascope.core.records import Brief, Estimate
 from sigmascope.linalg import dense
 from sigmascope.models.layers import rounding
 from sigmascope.models.samples import Batch, Loss, mapped, tensors
@@ -332,8 +332,8 @@ BLOCK = 16  # steps after which the gradient is scaled
 RISK = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class StepGradients:
+@dataclass(frozen=True, slots=True, repr=False)
+class StepGradients(Brief):
     """How large the gradient of the last state is by the inputs of each step.
 
     Attributes:

@@ -17,7 +17,7 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal, door_of
-from sigmascope.core.records import Spectrum
+from sigmascope.core.records import Brief, Spectrum
 from sigmascope.linalg.krylov import Operator
 from sigmascope.linalg.spectra import spectra
 from sigmascope.models.curvature.conditioning import Conditioned, conditioning
@@ -128,8 +128,8 @@ PIECEWISE = frozenset(("branches", "unaccounted", "collinearity", "adjoints"))  
 
 
 @door_of
-@dataclass(frozen=True)
-class Subject:
+@dataclass(frozen=True, repr=False)
+class Subject(Brief):
     """A model held still on one batch; what is read from it is read once.
 
     The model is measured without dropout and without drift of its buffers. Batch normalisers found

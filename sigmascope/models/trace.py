@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from sigmascope.core.guard import DrawnNumbers, Refusal
+from sigmascope.core.records import Brief
 from sigmascope.linalg import dense
 from sigmascope.models.layers import Call, Statisticians, called, is_matrix, recording
 from sigmascope.models.samples import Batch, as_tensor, tensors
@@ -111,8 +112,8 @@ class _Part:
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+@dataclass(frozen=True, slots=True, repr=False)
+class Tail(Brief):
     """The operations behind the last weights.
 
     Attributes:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
-from sigmascope.core.records import Spectrum
+from sigmascope.core.records import Brief, Spectrum
 from sigmascope.linalg.krylov import Operator
 from sigmascope.linalg.spectra import block_spectrum, spectrum
 from sigmascope.models.layers import Call, layers, module_name, plain, transposed
@@ -129,8 +129,8 @@ OPERATOR_WORK = 4e9  # flops that a convolution's operator spectrum may cost bef
 # Every weight of a model as a matrix.
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+@dataclass(frozen=True, slots=True, repr=False)
+class Weight(Brief):
     """One weight as a matrix.
 
     Attributes:

@@ -6,8 +6,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import singledispatch, update_wrapper
 from inspect import signature
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -30,8 +29,9 @@ from sigmascope.core.records import (
     Shown,
     SiteSpectrum,
     Skipped,
+    brief,
 )
-from sigmascope.report.console import Part, rendered, rendered_html
+from sigmascope.report.console import Part, measured, rendered, rendered_html
 from sigmascope.report.explanations import Explanation, Explanations
 
 P = ParamSpec("P")
@@ -126,8 +126,13 @@ def form(result: Any, *beside: Any, **more: Any) -> dict[str, Any]:
     """What `json_form` gives, as the product that a result belongs to has registered it."""
     if is_record_of_ours(result):
         name = re.sub(r"(?<!^)(?=[A-Z])", "-", type(result).__name__).lower()
-        with suppress(TypeError):  # what holds a model is none of plain values
+        try:
             return {"schema": f"sigmascope/{name}/1", **encoded(result)}
+        except TypeError:
+            raise WrongKind(
+                f"For JSON numbers, words and tensors were expected, got {came(result)}, which "
+                "holds a model, a function or another object. `sigmascope.text` shows it."
+            ) from None
     raise refused(result)
 
 
@@ -267,8 +272,19 @@ class Screen:
 
 @by_kind
 def parts(result: Any, screen: Screen, *beside: Any, **more: Any) -> Iterator[Part]:
-    """What a result looks like, from top to bottom."""
-    raise refused(result)
+    """What a result looks like, from top to bottom; of a record that has no look, its fields."""
+    if not is_record_of_ours(result):
+        raise refused(result)
+    table = grid(fold=True)
+    for each in fields(result):
+        if each.repr:
+            table.add_row(Text(each.name), Text(brief(getattr(result, each.name))))
+    yield from (Text(type(result).__name__, "bold"), table)
+
+
+@parts.register
+def _estimate_parts(found: Estimate, _: Screen) -> Iterator[Part]:
+    yield f"{measured(found)}  {found.how}"
 
 
 @door

@@ -11,7 +11,16 @@ from torch import Tensor
 
 from sigmascope.core import quantities as q
 from sigmascope.core.quantities import quantity
-from sigmascope.core.records import Estimate, Item, Matrix, Reading, SiteSpectrum, Skipped, Spectrum
+from sigmascope.core.records import (
+    Brief,
+    Estimate,
+    Item,
+    Matrix,
+    Reading,
+    SiteSpectrum,
+    Skipped,
+    Spectrum,
+)
 from sigmascope.linalg import Measures, dense, measure
 from sigmascope.linalg.dense import tamed, times
 from sigmascope.linalg.entries import PANEL, Entries, entries
@@ -235,8 +244,8 @@ OF_MATRIX = frozenset({q.MEAN_SHIFT, *OF_SPECTRUM, *NOISE, *TAIL})
 TINY = 2.0**-480  # squares of what is shorter are rounded off
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+@dataclass(frozen=True, slots=True, repr=False)
+class Measured(Brief):
     """What was measured of one matrix.
 
     Attributes:

@@ -13,6 +13,7 @@ from torch import nn
 from sigmascope.checkpoints.loading import KINDS, load_checkpoint
 from sigmascope.core import guard
 from sigmascope.core.guard import Refusal, door, listed, nearest, told
+from sigmascope.core.records import Brief
 from sigmascope.models import networks
 from sigmascope.sources.callables import (
     call,
@@ -31,8 +32,8 @@ MODULE = 10_000  # bytes that a layer takes in Python, however small
 AS_MADE = "as the code made them"
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+@dataclass(frozen=True, slots=True, repr=False)
+class Model(Brief):
     """A model to measure.
 
     Attributes:

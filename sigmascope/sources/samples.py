@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sigmascope.core.guard import Refusal
+from sigmascope.core.records import ByValue
 from sigmascope.sources.batches import Batch, count, take
 
 # Sizes beyond which nothing is built: more would take Python's time, however little memory.
@@ -14,8 +15,8 @@ WIDEST = 100_000  # outputs: larger labels are codes of something
 DIGITS = 18  # of a size in words; longer ones are no size of anything
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Data(ByValue):
     """A batch to measure a model on.
 
     Attributes:

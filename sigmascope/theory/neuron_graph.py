@@ -11,6 +11,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
 from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Brief
 from sigmascope.models.state import still
 
 __all__ = [
@@ -425,8 +426,8 @@ def path_enumeration(
     return torch.stack([products[at] for at in tree.leaves]) * leaf_inputs(dag, tree, x)
 
 
-@dataclass(frozen=True, slots=True)
-class TreeNetwork:
+@dataclass(frozen=True, slots=True, repr=False)
+class TreeNetwork(Brief):
     """A tree with weights of its own.
 
     Attributes:

@@ -1,13 +1,15 @@
 """Rates by layer are stable where one rate for all is not, and faster than the one that is."""
 
+import copy
 import math
+import pickle
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from sigmascope import sources
+from sigmascope import report, sources
 from sigmascope.core.guard import Refusal
 from sigmascope.diagnosis import layer_rates
 from sigmascope.diagnosis.layer_rates import _part
@@ -200,3 +202,16 @@ def test_a_block_of_curvature_is_that_of_its_rows_and_columns(rows):
     assert torch.allclose(block.dense(), A[rows][:, rows])
     X = torch.ones(len(rows), 2, dtype=torch.float64)
     assert torch.allclose(block.adjoint(X), A[rows][:, rows] @ X)
+
+
+def test_rates_are_a_list_for_an_optimizer_that_is_shown_as_rates():
+    model, x = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)), torch.randn(8, 3)
+    rates = layer_rates(model, x)
+    said = report.text(rates)
+    assert repr(rates) == said.rstrip()
+    assert "tensor(" not in said
+    assert [row["parameters"] for row in report.json_form(rates)["layers"]] == [16, 5]
+    assert report.table(rates)["lr"] == [g["lr"] for g in rates]
+    for alike in (copy.deepcopy(rates), pickle.loads(pickle.dumps(rates))):
+        assert (type(alike), len(alike)) == (type(rates), 2)
+    torch.optim.SGD(rates).step()

@@ -94,3 +94,14 @@ def test_without_a_new_probability_nothing_that_rests_on_it_is_cured(several):
     assert set(blind.cured) == set(one.cured) - {"no-progress"}
     assert "not measured again" in report.text(blind)
     assert "not measured again" not in report.text(one)
+
+
+def test_what_was_tried_unpacks_and_shows_itself(several):
+    treatments, declined = several
+    assert several.treatments is treatments
+    assert several.declined is declined
+    said = report.text(several)
+    assert repr(several) == said.rstrip()
+    assert all(t.remedy.name in said for t in treatments)
+    assert len(report.table(several)["remedy"]) == len(treatments)
+    assert report.json_form(several)["declined"] == dict(declined)

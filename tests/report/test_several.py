@@ -9,9 +9,9 @@ from torch import nn
 import sigmascope as ss
 from sigmascope import report
 from sigmascope.core.records import Check, Estimate, Finding, Profile, ScanPlan, Verdict
-from sigmascope.diagnosis.presentation import Ranking, RemedyTrials
+from sigmascope.diagnosis.presentation import Ranking
 from sigmascope.diagnosis.ranking import Ranked
-from sigmascope.diagnosis.treatments import Treatment
+from sigmascope.diagnosis.treatments import RemedyTrials, Treatment
 from sigmascope.report import Findings, Results
 from sigmascope.theory.presentation import Checks
 from tests.made_results import made, results
@@ -62,7 +62,7 @@ def test_what_is_no_result_is_refused(wrong):
 
 
 def test_a_record_that_holds_a_model_is_not_plain_values():
-    with pytest.raises(TypeError, match=r"was expected, got .*Program"):
+    with pytest.raises(TypeError, match=r"were expected, got .*Program, which holds a model"):
         report.json_form(ss.Program(nn.Linear(2, 2), None))
 
 

@@ -6,8 +6,7 @@ from sigmascope.diagnosis.presentation.results import (
     SCHEMA,
     Coverage,
     Ranking,
-    RemedyTrials,
     coverage,
 )
 
-__all__ = ["SCHEMA", "Coverage", "Ranking", "RemedyTrials", "coverage", "page"]
+__all__ = ["SCHEMA", "Coverage", "Ranking", "coverage", "page"]

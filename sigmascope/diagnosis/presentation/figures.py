@@ -13,12 +13,11 @@ from sigmascope.diagnosis.diagnoses import Diagnosis
 from sigmascope.diagnosis.presentation.results import (
     CURVES,
     Ranking,
-    RemedyTrials,
     depths,
     most_telling,
 )
 from sigmascope.diagnosis.trainability import probability
-from sigmascope.diagnosis.treatments import Treatment
+from sigmascope.diagnosis.treatments import RemedyTrials, Treatment
 from sigmascope.report.figures import (
     COLOURS,
     TONES,

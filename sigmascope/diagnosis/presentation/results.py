@@ -32,11 +32,11 @@ from sigmascope.diagnosis.compression import Compression, Truncation
 from sigmascope.diagnosis.cures import Cure, Cures
 from sigmascope.diagnosis.diagnoses import Diagnosis
 from sigmascope.diagnosis.engine import judge
+from sigmascope.diagnosis.layer_rates import LayerRates
 from sigmascope.diagnosis.ranking import Ranked
-from sigmascope.diagnosis.remedies import NormalisationEffect
 from sigmascope.diagnosis.rules import unheard
 from sigmascope.diagnosis.trainability import probability
-from sigmascope.diagnosis.treatments import Treatment
+from sigmascope.diagnosis.treatments import RemedyTrials, Treatment
 from sigmascope.models.layers import module_name
 from sigmascope.report.console import (
     Code,
@@ -421,21 +421,6 @@ CURVES: tuple[tuple[str, str, str], ...] = tuple(
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False, eq=False)
-class RemedyTrials(Shown):
-    """Every remedy that was tried.
-
-    Attributes:
-        treatments: In the order to show them, the best first.
-        declined: Reasons of those that do not apply, by name of remedy.
-        normalisation: What the model's own batch normalisers do.
-    """
-
-    treatments: tuple[Treatment, ...]
-    declined: Mapping[str, str]
-    normalisation: NormalisationEffect | None = None
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Ranking(Shown):
     """Designs in order.
@@ -523,10 +508,16 @@ def score(value: float) -> str:
 
 
 @parts.register
+def _remedy(remedy: remedies.Remedy, _: Screen) -> Iterator[Part]:
+    """What it does, and its source."""
+    yield Text.assemble((remedy.name, "bold"), f"  {remedy.says}")
+    yield Text(remedy.source, "dim")
+
+
+@parts.register
 def _treatment(treatment: Treatment, screen: Screen) -> Iterator[Part]:
     """The profile of the new model beside that of the old one, and the findings of both."""
-    yield Text.assemble((treatment.remedy.name, "bold"), f"  {treatment.remedy.says}")
-    yield Text(treatment.remedy.source, "dim")
+    yield from _remedy(treatment.remedy, screen)
     yield ""
     yield Text(f"Probability that plain training fits: {_chances(treatment)}")
     grid = Table.grid(padding=(0, 2))
@@ -589,6 +580,16 @@ def _chances(treatment: Treatment) -> str:
     """Probability of fitting, before and after."""
     found = [probability(p) for p in (treatment.before, treatment.after)]
     return " → ".join("–" if r is None else f"{r.estimate.value:.2f}" for r in found)
+
+
+@parts.register
+def _layer_rates(found: LayerRates, _: Screen) -> Iterator[Part]:
+    """A line for each group of parameters, in the order in which an optimizer has them."""
+    yield Text("Learning rates by layer, for an optimizer: torch.optim.SGD(rates)", "bold")
+    table = grid("layer", "rate", "parameters", right=("rate", "parameters"), fold=True)
+    for row in found.rows:
+        table.add_row(Text(printable(row["name"])), compact(row["lr"]), f"{row['parameters']:,}")
+    yield table
 
 
 # ------------------------------------------------------------------------------
@@ -692,6 +693,16 @@ def _trials_form(found: RemedyTrials) -> dict[str, Any]:
 
 
 @form.register
+def _remedy_form(found: remedies.Remedy) -> dict[str, Any]:
+    return {"schema": "sigmascope/remedy/1", **some(found, "name", "says", "source")}
+
+
+@form.register
+def _layer_rates_form(found: LayerRates) -> dict[str, Any]:
+    return {"schema": "sigmascope/layer-rates/1", "layers": found.rows}
+
+
+@form.register
 def _treatment_form(found: Treatment) -> dict[str, Any]:
     return {
         "schema": "sigmascope/treatment/1",
@@ -733,6 +744,17 @@ def _trials_columns(found: RemedyTrials) -> dict[str, list[Any]]:
         "probability_before": [chance(t.before) for t in found.treatments],
         "probability_after": [chance(t.after) for t in found.treatments],
     }
+
+
+@columns.register
+def _remedy_columns(found: remedies.Remedy) -> dict[str, list[Any]]:
+    return {name: [getattr(found, name)] for name in ("name", "says", "source")}
+
+
+@columns.register
+def _layer_rates_columns(found: LayerRates) -> dict[str, list[Any]]:
+    rows = found.rows
+    return {name: [row[name] for row in rows] for name in ("name", "lr", "parameters")}
 
 
 @columns.register

@@ -22,7 +22,7 @@ DEFAULT_RATES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Recipe(ByValue):
     """An optimizer, as it can be made for any copy of a model.
 

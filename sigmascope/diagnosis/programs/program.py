@@ -20,7 +20,7 @@ WORDS = {"optimiser": "optimizer", "batch": "batch_size", "rate": "lr", "learnin
 
 
 @door_of
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Program(ByValue):
     """What a user trains, as a training script says it.
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sigmascope.core.guard import Budget, random_states
-from sigmascope.core.records import Estimate
+from sigmascope.core.records import Brief, Estimate
 from sigmascope.diagnosis.programs.optimizers import Recipe
 from sigmascope.diagnosis.programs.outputs import NotAtHand, joint_in
 from sigmascope.diagnosis.rules.data import OFFSET
@@ -49,8 +49,8 @@ def users_own() -> Iterator[None]:
         raise StepFailed(in_words(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingSamples:
+@dataclass(frozen=True, slots=True, repr=False)
+class TrainingSamples(Brief):
     """The samples at hand, and how training takes them.
 
     Attributes:

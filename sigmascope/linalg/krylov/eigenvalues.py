@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import Estimate
+from sigmascope.core.records import Brief, Estimate
 from sigmascope.linalg.dense import SMALLEST
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.singular_values import Basis
@@ -31,8 +31,8 @@ RARELY = 16  # of the steps so far one part passes between two looks: a look cos
 PAIR = 2  # steps at least whose gain for a trace is weighed: one alone may happen to be small
 
 
-@dataclass(frozen=True, slots=True)
-class Krylov:
+@dataclass(frozen=True, slots=True, repr=False)
+class Krylov(Brief):
     """A symmetric map compressed to the space of its products with one random vector.
 
     Attributes:
@@ -171,8 +171,8 @@ def _settled(
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+@dataclass(frozen=True, slots=True, repr=False)
+class Ends(Brief):
     """The outermost eigenvalues and their vectors.
 
     Attributes:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.core.records import Spectrum
+from sigmascope.core.records import Brief, Spectrum
 from sigmascope.linalg.dense import SMALLEST, tamed, times
 from sigmascope.linalg.krylov.operators import WORKING, Map, Operator, space
 from sigmascope.linalg.refusals import (
@@ -38,8 +38,8 @@ BLOCK, STEPS = 16, 12
 RISK = 1e-6  # that the random block misses some leading direction more than is allowed for
 
 
-@dataclass(frozen=True, slots=True)
-class Leading:
+@dataclass(frozen=True, slots=True, repr=False)
+class Leading(Brief):
     """The leading part of a singular value decomposition.
 
     Attributes:

@@ -131,7 +131,7 @@ class Chances:
 ROUNDINGS = 1024  # of a sum of weights, which are squares of entries of eigenvectors
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Density(ByValue):
     """The distribution of the eigenvalues of an `n`-dimensional symmetric map.
 

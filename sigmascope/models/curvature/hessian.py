@@ -15,6 +15,7 @@ from jaxtyping import Float64
 from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Brief
 from sigmascope.linalg.krylov import Operator
 from sigmascope.models.gradients import (
     Parts,
@@ -58,8 +59,8 @@ Kind = Literal["hessian", "gauss-newton", "fisher"]
 KINDS: tuple[Kind, ...] = ("hessian", "gauss-newton", "fisher")
 
 
-@dataclass(frozen=True, slots=True)
-class Curvature:
+@dataclass(frozen=True, slots=True, repr=False)
+class Curvature(Brief):
     """The curvature of a loss in some or all of a model's parameters.
 
     Attributes:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Brief
 from sigmascope.linalg import dense
 from sigmascope.models.layers import (
     COVERED,
@@ -240,8 +241,8 @@ SAFE = 1e-200  # squares above this, and below its inverse, have lost nothing
 Gradients = list[Tensor] | Tensor | None  # at one site: one per output, or all of them stacked
 
 
-@dataclass(frozen=True, slots=True)
-class Adjoint:
+@dataclass(frozen=True, slots=True, repr=False)
+class Adjoint(Brief):
     """`J = ∂ f_k(x_i) / ∂ z` at one layer, reduced to what is asked of it.
 
     Attributes:
@@ -392,8 +393,8 @@ DRAWS = 16  # mixtures of all samples and outputs that sketch what no formula co
 FLAT = (nn.Linear, nn.BatchNorm1d, nn.LayerNorm, nn.RMSNorm)
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+@dataclass(frozen=True, slots=True, repr=False)
+class Sweep(Brief):
     """Adjoints of every layer.
 
     Attributes:

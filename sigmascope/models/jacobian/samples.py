@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Brief
 from sigmascope.linalg import dense
 from sigmascope.models.layers import Unsplit, explaining, rounding, transposed
 from sigmascope.models.samples import mapped, tensors
@@ -23,8 +24,8 @@ UNITS = 32  # rows of the last weight matrix that are compared at most
 TOGETHER = 2**18  # cosines that are held at once
 
 
-@dataclass(frozen=True, slots=True)
-class Collinearity:
+@dataclass(frozen=True, slots=True, repr=False)
+class Collinearity(Brief):
     """Absolute cosines between gradients of single samples, row by row of the last weight matrix.
 
     Attributes:
@@ -411,8 +412,8 @@ def _differ(one: Tensor, other: Tensor, tolerance: float) -> bool:
 MOST = 64  # outputs, or random mixtures of them, that are differentiated
 
 
-@dataclass(frozen=True, slots=True)
-class Jacobians:
+@dataclass(frozen=True, slots=True, repr=False)
+class Jacobians(Brief):
     """`∂f(x)/∂x` of every sample.
 
     Attributes:

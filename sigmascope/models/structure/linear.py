@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import Estimate, Spectrum
+from sigmascope.core.records import Brief, Estimate, Spectrum
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.models.layers import Call, channel_dim, is_repeated, own_kind, transposed
@@ -214,8 +214,8 @@ SOLVED = 2**20  # entries up to which the spectral norm of a weight is computed
 
 
 @final
-@dataclass(frozen=True)
-class Stack:
+@dataclass(frozen=True, repr=False)
+class Stack(Brief):
     """`W_L σ(... σ(W_1 x + b_1) ...) + b_L` with `σ(z) = z` above 0 and `a z` below.
 
     Attributes:
@@ -290,8 +290,8 @@ class Stack:
 
 
 @final
-@dataclass(frozen=True)
-class Point:
+@dataclass(frozen=True, repr=False)
+class Point(Brief):
     """A stack at one input: pre-activations, slopes, and the chains of derivatives.
 
     Attributes:

@@ -19,6 +19,7 @@ from jaxtyping import Bool
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sigmascope.core.records import Brief
 from sigmascope.models.samples import IGNORED, Loss, class_dim
 
 # ------------------------------------------------------------------------------
@@ -31,8 +32,8 @@ REPEATED = 4.0  # times that each of them occurs, on average
 Kind = Literal["classes", "one of many", "several of many", "yes or no", "ids as values", "values"]
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+@dataclass(frozen=True, slots=True, repr=False)
+class Labels(Brief):
     """Targets, as a loss is meant to compare them with an output.
 
     Attributes:

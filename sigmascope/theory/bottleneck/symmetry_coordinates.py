@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal
 from sigmascope.core.quantities import View
-from sigmascope.core.records import Estimate, Reading
+from sigmascope.core.records import Brief, Estimate, Reading
 from sigmascope.models import OUTPUT, Subject
 
 VIEW: View = "bottleneck"
@@ -67,8 +67,8 @@ def representations(model: nn.Module, batch: Tensor) -> dict[str, Float64[Tensor
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Coordinates:
+@dataclass(frozen=True, slots=True, repr=False)
+class Coordinates(Brief):
     """Principal coordinates of one representation.
 
     Attributes:

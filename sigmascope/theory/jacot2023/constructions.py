@@ -13,7 +13,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import Estimate
+from sigmascope.core.records import Brief, Estimate
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.models.structure import Stack
 
@@ -228,8 +228,8 @@ ROUNDINGS = 4  # of the coordinates, for each of them, by which an inner product
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class CompletePositivity:
+@dataclass(frozen=True, slots=True, repr=False)
+class CompletePositivity(Brief):
     """The answer, with what proves it.
 
     Attributes:
@@ -488,8 +488,8 @@ def _require_one_slope(one: Stack, other: Stack) -> None:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class SymmetryTask:
+@dataclass(frozen=True, slots=True, repr=False)
+class SymmetryTask(Brief):
     """Starts of gradient descent on `‖v vᵀ - (w wᵀ + E)‖_F²`, and the costs along it.
 
     Attributes:

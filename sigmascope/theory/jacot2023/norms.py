@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import Assumption, Estimate, Sense, Spectrum, entrywise, largest
+from sigmascope.core.records import Assumption, Brief, Estimate, Sense, Spectrum, entrywise, largest
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.models.structure import Point, Stack
@@ -98,8 +98,8 @@ def representation_cost(stack: Stack, inputs: Float64[Tensor, "n d"]) -> Estimat
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Frames:
+@dataclass(frozen=True, slots=True, repr=False)
+class Frames(Brief):
     """Orthonormal frames along which every layer of a bottleneck is nearly an isometry.
 
     Attributes:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from sigmascope.core.records import Assumption, Estimate, Sense
+from sigmascope.core.records import Assumption, Brief, Estimate, Sense
 from sigmascope.linalg.dense import EPS
 from sigmascope.models import Subject
 from sigmascope.theory.bounds import OfModels
@@ -23,8 +23,8 @@ from sigmascope.theory.symmetry import Part, Passed, Symmetry, symmetries_of
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class LinearTail:
+@dataclass(frozen=True, slots=True, repr=False)
+class LinearTail(Brief):
     """The linear layers at the end of a network.
 
     Attributes:
@@ -167,8 +167,8 @@ def alignment_lower_bound(
 
 
 @final
-@dataclass(frozen=True)
-class Pair:
+@dataclass(frozen=True, repr=False)
+class Pair(Brief):
     """Two adjacent linear layers, by what they do to the units between.
 
     Attributes:

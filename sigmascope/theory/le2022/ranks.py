@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import Estimate
+from sigmascope.core.records import Brief, Estimate
 from sigmascope.linalg import spectral_norm
 from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
@@ -93,8 +93,8 @@ SHARP, PRINTED = 2, 8  # what a residual block costs, in Lemma 11 as it is sharp
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class InnerLayer:
+@dataclass(frozen=True, slots=True, repr=False)
+class InnerLayer(Brief):
     """One linear layer before the last, as its two neighbours see it.
 
     Attributes:

@@ -538,7 +538,7 @@ Cuts = list[tuple[np.ndarray, int]]
 ASKEW = np.array((math.e, math.pi))  # no edge is perpendicular to it but by chance
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Partition(ByValue):
     """The regions that a plane through input space meets.
 

@@ -15,6 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode, enable_reentrant_dispatch
 
 from sigmascope.core.guard import Refusal
+from sigmascope.core.records import Brief
 from sigmascope.linalg.krylov import Operator
 from sigmascope.models import Subject
 from sigmascope.models.gradients import pushforward
@@ -1023,8 +1024,8 @@ def disagreement(what: str) -> Refusal:
 # The affine map that a piecewise-affine network is near one sample.
 
 
-@dataclass(frozen=True, slots=True)
-class AffineMap:
+@dataclass(frozen=True, slots=True, repr=False)
+class AffineMap(Brief):
     """`f(z) = A z + b` for every input in the same region as the sample.
 
     Attributes:

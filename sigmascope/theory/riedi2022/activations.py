@@ -12,13 +12,13 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import Assumption, Estimate, Spectrum
+from sigmascope.core.records import Assumption, Brief, Estimate, Spectrum
 from sigmascope.theory.bounds import ANY, SIZE, OfFacts, row
 from sigmascope.theory.riedi2022.intervals import EPS, SOURCE, blur, exact, ratio
 
 
-@dataclass(frozen=True, slots=True)
-class Activation:
+@dataclass(frozen=True, slots=True, repr=False)
+class Activation(Brief):
     """The facts: singular values of `M`, `M D` and `D Mᵀ`, and the slopes.
 
     Attributes:

@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import Assumption, Estimate, Sense, Spectrum, entrywise, largest
+from sigmascope.core.records import Assumption, Brief, Estimate, Sense, Spectrum, entrywise, largest
 from sigmascope.models import Subject
 from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.riedi2022.intervals import SOURCE
@@ -19,8 +19,8 @@ KNOWN = 0.99  # a direction of the features counts if its size is known up to a 
 LARGEST = 4096  # rows of the matrix that `loss_curvature` writes out
 
 
-@dataclass(frozen=True, slots=True)
-class LossCurvature:
+@dataclass(frozen=True, slots=True, repr=False)
+class LossCurvature(Brief):
     """`A = (1/G) Σ_g (z_g z_gᵀ) ⊗ (M_g D_g)ᵀ(M_g D_g)`, half the Hessian of the squared error.
 
     Attributes:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import Assumption, Estimate, Spectrum
+from sigmascope.core.records import Assumption, Brief, Estimate, Spectrum
 from sigmascope.linalg.random_matrix import EdelmanCondition, singular_edge, symmetric_edge
 from sigmascope.theory.bounds import Bound, OfFacts, row
 from sigmascope.theory.riedi2022.intervals import SOURCE, blur, exact, ratio
@@ -212,8 +212,8 @@ def weight_scale(
 REFUTED = 1e-9  # chance below which the sum of squares of Gaussian weights is not what was found
 
 
-@dataclass(frozen=True, slots=True)
-class ResidualLayer:
+@dataclass(frozen=True, slots=True, repr=False)
+class ResidualLayer(Brief):
     """The facts: one residual layer between activations, with Gaussian weights.
 
     Attributes:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Shaped
 from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal
-from sigmascope.core.records import ByValue
+from sigmascope.core.records import Brief, ByValue
 from sigmascope.models import Subject
 from sigmascope.models.layers import called, require_finite_batch, require_model, require_real
 from sigmascope.models.samples import Batch, Loss, as_tensor, beside, prepared, tensors
@@ -20,7 +20,7 @@ from sigmascope.theory.symmetry.scales import Frame, Passed, Shadows, Side, mixe
 from sigmascope.theory.symmetry.symbolic_run import SymbolicTrace, zero_sums
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Part(ByValue):
     """The share of one parameter in a family of units.
 
@@ -58,7 +58,7 @@ class Part(ByValue):
         return slabs[torch.from_numpy(self.index)].flatten(1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Symmetry(ByValue):
     """Units of one kind whose weights may be rescaled, and which of them may be mixed.
 
@@ -287,8 +287,8 @@ def symmetries(
 # Squares of a step, summed over units.
 
 
-@dataclass(frozen=True, slots=True)
-class StepSums:
+@dataclass(frozen=True, slots=True, repr=False)
+class StepSums(Brief):
     """Squares of one step's tensors, summed over the rows and columns that units are.
 
     A unit of one layer is a row there and a column of the next, so each tensor is squared once. In

@@ -147,7 +147,7 @@ def test_findings_and_curves_of_both(treatment):
 
 
 def test_the_list_names_what_does_not_apply_in_text_and_in_json(treatment):
-    found = diagnosis.presentation.RemedyTrials((treatment,), {"x": "It needs y."})
+    found = diagnosis.RemedyTrials((treatment,), {"x": "It needs y."})
     said = report.text(found, width=80)
     assert "Not applicable" in said
     assert "It needs y." in said
