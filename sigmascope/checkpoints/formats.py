@@ -7,7 +7,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +31,7 @@ from sigmascope.checkpoints.locations import (
     stamp,
 )
 from sigmascope.checkpoints.quantization import assembled
-from sigmascope.checkpoints.state_dicts import PREFIXES, beside, holder_of, kind
+from sigmascope.checkpoints.state_dicts import PREFIXES, state_dict
 from sigmascope.checkpoints.tensors import Checkpoint, FileFormat, LeftOut, Stored
 from sigmascope.core.guard import Refusal, listed, nearest, printable, shown
 
@@ -71,9 +71,10 @@ def open_checkpoint(
     Args:
         source: A file (.safetensors, .gguf, of `torch.save`), an index of shards, a folder (of
             Hugging Face, of an adapter of PEFT, of `torch.distributed.checkpoint`), the address of
-            one that fsspec knows (`s3://`, `hf://`, `https://`), a module, or a mapping of
-            tensors. Of a folder, safetensors are taken before other files, and what an index names
-            before what lies beside it.
+            one that fsspec knows (`s3://`, `hf://`, `https://`), a module, or a mapping of what
+            such a file may hold: tensors, modules, mappings and lists of them. Of a folder,
+            safetensors are taken before other files, and what an index names before what lies
+            beside it.
 
     Returns:
         What it holds. Nothing in it was run, and no numbers were read but the states of weights
@@ -143,28 +144,35 @@ def open_checkpoint(
 
 
 def _in_memory(state: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> Checkpoint:
-    """Tensors in memory; one that is sent elsewhere takes its numbers along."""
-    arrays: dict[str, Array] = {}
-    holder = holder_of(state)  # as where a file of a training loop was loaded
-    left, said = [beside(k, v, holder) for k, v in state.items() if holder and k != holder], []
-    for key, value in (state[holder] if holder else state).items():
-        if not isinstance(value, Tensor):
-            why = f"Not a tensor: {kind(value)}."
-        elif value.is_meta or is_lazy(value):
-            why = "Without numbers: on the meta device, or not initialised."
-        elif value.is_nested or value.layout != torch.strided or value.is_quantized:
-            why = "Sparse, nested or quantised by torch, not an array of numbers: save it dense."
-        else:
-            why = ""
-        if why:
-            left.append(LeftOut(str(key), why))
-            continue
-        arrays[str(key)] = held = InMemory(value.detach())
+    """Tensors in memory, in whatever a file of a training loop may hold them.
+
+    One that is sent elsewhere takes its numbers along.
+    """
+    found = state_dict(state, name, taken=_taken)
+    said = []
+    for key, held in found.arrays.items():
+        tensor = cast(InMemory, held).tensor
         # how often it was changed in place is not counted of tensors of inference mode
-        changes = "" if value.is_inference() else value._version
-        said.append(f"{key} {held.key()} {changes}")
-    tensors, unread = assembled(arrays, {})
-    return Checkpoint(name, "module", _bare(tensors), (*left, *unread), config, digest(*said))
+        said.append(f"{key} {held.key()} {'' if tensor.is_inference() else tensor._version}")
+    tensors, unread = assembled(found.arrays, {})
+    left = (*found.left_out, *unread)
+    return Checkpoint(name, "module", _bare(tensors), left, config, digest(*said))
+
+
+def _taken(value: Any) -> Any:
+    """What a file would hold in the place of a module, an optimizer or a tensor."""
+    if isinstance(value, nn.Module):
+        return value.state_dict(keep_vars=True)
+    if isinstance(value, torch.optim.Optimizer):
+        return value.state_dict()
+    if not isinstance(value, Tensor):
+        return value
+    if value.is_meta or is_lazy(value):
+        return LeftOut("", "Without numbers: on the meta device, or not initialised.")
+    if value.is_nested or value.layout != torch.strided or value.is_quantized:
+        why = "Sparse, nested or quantised by torch, not an array of numbers: save it dense."
+        return LeftOut("", why)
+    return InMemory(value.detach())
 
 
 def _bare(tensors: list[Stored]) -> tuple[Stored, ...]:

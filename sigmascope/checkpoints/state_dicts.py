@@ -1,6 +1,6 @@
 """Names of the tensors within what a training loop saved: mappings in mappings, and much else."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from torch import Tensor
@@ -56,7 +56,9 @@ class StateDict(NamedTuple):
     holder: str
 
 
-def state_dict(content: Any, location: str) -> StateDict:
+def state_dict(
+    content: Any, location: str, *, taken: Callable[[Any], Any] = lambda value: value
+) -> StateDict:
     """Every array of a file by its name, and all that is none.
 
     Weights that are kept under `state_dict`, `model` and the like are found; what lies beside them
@@ -65,6 +67,7 @@ def state_dict(content: Any, location: str) -> StateDict:
     Args:
         content: What the file holds.
         location: The file, for a refusal.
+        taken: What is read in the place of a value: an array for a tensor, a mapping for a module.
 
     Raises:
         Refusal: If there is no mapping, or two tensors of one name.
@@ -78,10 +81,11 @@ def state_dict(content: Any, location: str) -> StateDict:
         )
     if _is_optimizer(content):
         raise Refusal(
-            f"`{printable(location)}` must hold weights, got the state of an optimizer: name the "
-            "file of `model.state_dict()`."
+            f"`{printable(location)}` must hold weights, got the state of an optimizer: name "
+            "`model.state_dict()`, or the file of it."
         )
-    holder = holder_of(content)
+    holds = lambda value: isinstance(value, Mapping) and value and not _is_optimizer(value)
+    holder = next((k for k in HOLDERS if holds(taken(content.get(k)))), "")
     found = StateDict({}, [], [], holder)
     seen: set[int] = set()
 
@@ -90,8 +94,11 @@ def state_dict(content: Any, location: str) -> StateDict:
             raise Refusal(
                 f"`{printable(location)}` has names longer than {LONGEST} letters: is it damaged?"
             )
-        why = ""
-        if isinstance(value, Array):
+        why, given = "", value
+        value = taken(given)
+        if isinstance(value, LeftOut):
+            why = value.why
+        elif isinstance(value, Array):
             if name in found.arrays:
                 raise Refusal(
                     f"`{printable(location)}` holds two tensors of the name `{shown(name)}`."
@@ -103,10 +110,10 @@ def state_dict(content: Any, location: str) -> StateDict:
                 why = f"No array of numbers, but {ODD[value.name]}."
         elif _is_optimizer(value):
             why = "The state of an optimizer, not weights."
-        elif id(value) in seen or depth > DEEPEST:
-            why = "A mapping that is in the file under another name, or too deep."
+        elif id(given) in seen or depth > DEEPEST:
+            why = "A mapping that was met under another name, or lies too deep."
         else:
-            seen.add(id(value))  # a mapping that holds itself twice, and so on, has endless names
+            seen.add(id(given))  # a mapping that holds itself twice, and so on, has endless names
             for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
                 walk(f"{name}.{key_of(key)}" if name else key_of(key), inner, depth + 1)
             why = "" if len(value) else "Empty."
@@ -116,23 +123,17 @@ def state_dict(content: Any, location: str) -> StateDict:
 
     for key, value in content.items():
         if holder and key != holder:
-            found.left_out.append(beside(key, value, holder))
+            found.left_out.append(_beside(key, taken(value), holder))
         elif holder:
             walk("", value, 0)
-        elif key in LOOPS and not isinstance(value, Array):
+        elif key in LOOPS and not isinstance(taken(value), Array):
             found.left_out.append(LeftOut(str(key), "Of the training loop, not weights."))
         else:
             walk(key_of(key), value, 0)
     return found
 
 
-def holder_of(content: Mapping[Any, Any]) -> str:
-    """The key of what a training loop saved under which it keeps the weights; empty if none is."""
-    holds = lambda value: isinstance(value, Mapping) and value and not _is_optimizer(value)
-    return next((k for k in HOLDERS if holds(content.get(k))), "")
-
-
-def beside(key: Any, value: Any, holder: str) -> LeftOut:
+def _beside(key: Any, value: Any, holder: str) -> LeftOut:
     """What lies beside the weights; other weights, as their running means, can be scanned, too."""
     why = f"Beside `{holder}`, which holds the weights."
     inside = value.values() if isinstance(value, Mapping) and not _is_optimizer(value) else ()

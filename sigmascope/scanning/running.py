@@ -314,7 +314,8 @@ def scan(
     """Measure every matrix of a checkpoint, however large, without its model.
 
     Args:
-        source: A file, a folder, a URL, a module, or a mapping of tensors.
+        source: A file, a folder, a URL, a module, or a mapping of tensors, of modules or of what
+            else a training loop saves; see `checkpoints.open_checkpoint`.
         against: Another version; then it is measured how far each matrix moved.
         only: Patterns of names, as of a shell; all if empty.
         skip: Patterns of names to leave out.

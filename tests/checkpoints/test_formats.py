@@ -302,6 +302,38 @@ def test_weights_within_what_a_loop_saved_are_found_in_memory_as_in_a_file(tmp_p
     assert set(loaded.left_out) == set(read.left_out)
 
 
+def test_a_mapping_in_memory_is_walked_as_a_file_of_it_is(tmp_path):
+    encoder, decoder = nn.Sequential(nn.Linear(4, 3)), nn.LSTM(3, 2)
+    optimizer = torch.optim.Adam(encoder.parameters())
+    encoder(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    one, two = encoder.state_dict(), decoder.state_dict()
+    holding_itself = {"a": one}
+    holding_itself["self"] = holding_itself
+    for content in (
+        {"encoder": one, "decoder": two},
+        {"models": [one, (two,)], "step": 3},
+        {0: {"deep": [{"er": one}]}, "empty": {}},
+        {"generator": one, "opt_g": optimizer.state_dict(), "optimizer": optimizer.state_dict()},
+        {"model": one, "ema": two, "optimizer": optimizer.state_dict()},
+        {"a": one, "b": one},
+        holding_itself,
+    ):
+        torch.save(content, tmp_path / "loop.pt")
+        file, memory = open_checkpoint(tmp_path / "loop.pt"), open_checkpoint(content)
+        assert [t.name for t in memory.tensors] == [t.name for t in file.tensors]
+        assert memory.left_out == file.left_out
+        for ours, theirs in zip(memory.tensors, file.tensors, strict=True):
+            assert torch.equal(ours.read(), theirs.read())
+    saved = open_checkpoint({"encoder": one, "models": [two], "o": optimizer.state_dict()})
+    whole = open_checkpoint({"encoder": encoder, "models": [decoder], "o": optimizer})
+    assert (whole.tensors, whole.left_out) == (saved.tensors, saved.left_out)
+    assert [t.name for t in open_checkpoint({"model": encoder, "epoch": 3}).tensors] == list(one)
+    assert len(open_checkpoint({"a": encoder, "b": encoder}).tensors) == 2
+    with pytest.raises(Refusal, match="must hold weights, got the state of an optimizer: name `mo"):
+        open_checkpoint(optimizer.state_dict())
+
+
 def test_an_empty_mapping_is_an_empty_checkpoint():
     assert open_checkpoint({}).tensors == ()
 

@@ -114,5 +114,5 @@ def test_the_state_of_an_optimizer_is_no_weight_whatever_its_name(tmp_path, key,
 @pytest.mark.parametrize("old", [False, True])
 def test_a_file_of_nothing_but_an_optimizer_is_refused(tmp_path, old):
     torch.save(adam(), tmp_path / "a.pt", _use_new_zipfile_serialization=not old)
-    with pytest.raises(Refusal, match=r"the state of an optimizer: name the file of `model"):
+    with pytest.raises(Refusal, match=r"the state of an optimizer: name `model"):
         open_checkpoint(tmp_path / "a.pt")
