@@ -8,13 +8,14 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
+from sigmascope.core.records import Brief
 from sigmascope.linalg.dense import EPS, tamed, times
 
 Apply = Callable[[Float[Tensor, "n k"]], Float[Tensor, "m k"]]
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+@dataclass(frozen=True, slots=True, repr=False)
+class Operator(Brief):
     """A linear map `R^n -> R^m` and its adjoint; the matrix itself need not exist.
 
     Attributes:

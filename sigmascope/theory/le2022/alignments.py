@@ -320,8 +320,8 @@ def _names(family: Symmetry, sign: int) -> str:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Alignment(OfModels):
+@dataclass(frozen=True, slots=True, repr=False)
+class Alignment(OfModels, Brief):
     """Adjacent linear layers are as aligned as their balance forces them to be."""
 
     name: ClassVar[str] = "alignment"

@@ -127,7 +127,7 @@ ROOM = 8.0  # times the rounding of one step, for steps that add up like a rando
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
 class Drift(Bound, ByValue):
     """A balance changes by what its discrete steps say, up to rounding.
 
