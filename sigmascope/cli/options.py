@@ -310,7 +310,16 @@ def seeded(seed: int) -> "torch.Generator":
 
 
 def task(data: "Data", source: Source) -> dict[str, Any]:
-    """What the output is compared with, and how; nothing where the data have no targets."""
+    """What the output is compared with, and how; nothing where the data have no targets.
+
+    Raises:
+        Refusal: If a loss was named and there are none.
+    """
+    if data.targets is None and source.loss is not None:
+        raise guard.Refusal(
+            f"`--loss {source.loss}` compares outputs with targets, and the data ({data.name}) "
+            "have none: add them (`y` of a `.npz`), or leave `--loss` away."
+        )
     loss = None if data.targets is None else loss_of(source.loss)
     return {"targets": data.targets, "loss": loss}
 

@@ -52,8 +52,8 @@ def remedy(
         save: Write the new weights here (a state dict, `.pt`).
         json: Write the results here as JSON; `-` for standard output, in place of the text.
         plot: Draw a figure for a paper here (.pdf, .svg or .png; needs matplotlib).
-        budget: How long copies may be trained, all in all, e.g. `60s`, `10min`; what there is no
-            time for gets no probability.
+        budget: How long all may take, to within measuring the model and one remedy, e.g. `60s`,
+            `10min`; what there is no time for is not tried, or gets no probability.
     """
     from sigmascope import diagnosis, sources
     from sigmascope.core import guard
@@ -88,8 +88,14 @@ def remedy(
         raise guard.Refusal(
             f"Nothing was found in `{model}` to cure: name the remedy, as in `--apply batch-norm`."
         )
-    if not treatments and len(declined) == 1:
-        raise guard.Refusal(next(iter(declined.values())))
+    if not treatments and apply is not None:
+        if len(declined) == 1 and not tried.untried:
+            raise guard.Refusal(next(iter(declined.values())))
+        late = f", for {len(tried.untried)} there was no time" if tried.untried else ""
+        raise guard.Refusal(
+            f"`--apply {apply}` needs a remedy that applies, got none: {len(declined)} do not"
+            f"{late}. Without `--apply` it is said why; `--budget` allows more time."
+        )
     if apply is None:
         try:
             effect = diagnosis.remedies.normalisation_effect(opened.module, data.inputs)
@@ -98,6 +104,11 @@ def remedy(
         return finish(replace(tried, normalisation=effect), json=json, plot=plot)
     tried = replace(tried, treatments=treatments[:1])
     code = finish(tried, json=json, plot=plot, shown=treatments[0])
+    if tried.untried:
+        outputs.note(
+            f"The best of {len(treatments)}: for {len(tried.untried)} more the budget had no time; "
+            "allow more, `--budget`."
+        )
     if save is not None:
         treatment = treatments[0]
         how = f"load it with `--checkpoint {save}`"

@@ -475,12 +475,18 @@ def landscape(
         if getattr(sights, option) is not None and sights.curvature is None:
             needs = f"`--{option}` needs `--curvature`"
             raise guard.Refusal(f"{needs}: say which, e.g. `--curvature hessian`.")
+    if squared and source.loss is not None:
+        raise guard.Refusal(
+            f"`--squared` takes squared error, got `--loss {source.loss}` as well: leave one away."
+        )
     opened, data = open_named(model, source)
     targets = None if squared else data.targets
     name, loss = "", {"targets": None, "loss": None}
+    if not squared:
+        loss = task(data, source)
     if targets is not None:
         own = "mean squared error" if targets.is_floating_point() else "cross-entropy"
-        name, loss = source.loss or own, task(data, source)
+        name = source.loss or own
     module = models.state.duplicate(opened.module).double() if double else opened.module
     of = {**loss, "batch_dim": source.batch_dim}
     on = lambda measure, *beside, **more: measure(module, *beside, data.inputs, **of, **more)

@@ -110,11 +110,15 @@ class RemedyTrials(Shown):
         treatments: In the order to show them, the best first.
         declined: Reasons of those that do not apply, by name of remedy.
         normalisation: What the model's own batch normalisers do.
+        untried: Names of those for which the budget had no time.
+        needed: Seconds in which all are tried, by those that were; 0 where all were.
     """
 
     treatments: tuple[Treatment, ...]
     declined: Mapping[str, str]
     normalisation: NormalisationEffect | None = None
+    untried: tuple[str, ...] = ()
+    needed: float = 0.0
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.treatments, self.declined))
@@ -142,6 +146,7 @@ def treat(
         before: From `assess`, if the model was measured on this batch already.
         optimizer: With which both are probed.
         budget: Seconds that the probes may take, all in all; past it the probability is left out.
+            Measuring the model twice and applying the remedy come on top.
         options: As for `survey.profile`: `targets`, `loss`, `views` and others.
 
     Raises:
@@ -179,7 +184,9 @@ def trial(
         batches: What remedies work with; `batch` if not given.
         progress: Called with a name, the trials done and the trials in all.
         generator: As for `survey.profile`; every profile draws the same from it.
-        budget: Seconds that all probes may take together; past it probabilities are left out.
+        budget: Seconds for all: no further remedy is begun where less is left than measuring the
+            model took. So it is kept to within that and one remedy; the first is always tried.
+            What is left near its end may leave probabilities out.
         options: As for `treat`, but `before`.
 
     Returns:
@@ -189,28 +196,36 @@ def trial(
     Raises:
         Refusal: If the model or the batch cannot be measured.
     """
-    options["budget"] = Budget.of(budget)
+    options["budget"] = budget = Budget.of(budget)
     given = [kind() for kind in REMEDIES] if remedies is None else remedies
     queue = [remedy_named(each) if isinstance(each, str) else each for each in given]
     tell = progress or (lambda *_: None)
     tell("as it is", 0, len(queue) + 1)
     state = (generator or torch.Generator().manual_seed(0)).get_state()
     fresh = lambda: torch.Generator().set_state(state)
-    before = assess(model, batch, generator=fresh(), **options)
-    found: list[Treatment] = []
-    declined: dict[str, str] = {}
-    singles = len(queue)
-    for done in range(singles + PAIRS):
-        if done == singles > 1:
-            queue += pairs(found)
-        if done < len(queue):
-            tell(queue[done].name, done + 1, len(queue) + 1)
-            same = {"batches": batches, "before": before, "generator": fresh()}
-            try:
-                found.append(treat(model, batch, queue[done], **same, **options))
-            except Exception as reason:  # noqa: BLE001 (a cured model fails in every way)
-                declined[queue[done].name] = in_words(reason)
-    return RemedyTrials(tuple(ranked(found)), MappingProxyType(declined))
+    began = budget.used
+    with budget.counting():
+        before = assess(model, batch, generator=fresh(), **options)
+        measuring = budget.used - began
+        found: list[Treatment] = []
+        declined: dict[str, str] = {}
+        untried: list[str] = []
+        needed, singles = 0.0, len(queue)
+        for done in range(singles + PAIRS):
+            if done == singles > 1:
+                queue += pairs(found)
+            if done < len(queue) and done and budget.left < measuring:
+                untried.append(queue[done].name)
+                needed = needed or measuring + (budget.used - began - measuring) / done * len(queue)
+            elif done < len(queue):
+                tell(queue[done].name, done + 1, len(queue) + 1)
+                same = {"batches": batches, "before": before, "generator": fresh()}
+                try:
+                    found.append(treat(model, batch, queue[done], **same, **options))
+                except Exception as reason:  # noqa: BLE001 (a cured model fails in every way)
+                    declined[queue[done].name] = in_words(reason)
+    tried, declined = tuple(ranked(found)), MappingProxyType(declined)
+    return RemedyTrials(tried, declined, untried=tuple(untried), needed=needed)
 
 
 @door

@@ -36,6 +36,7 @@ __all__ = [
     "loss_name",
     "mapped",
     "prepared",
+    "require_compared",
     "require_finite_targets",
     "require_task",
     "run",
@@ -477,6 +478,20 @@ def class_dim(output: Tensor, classes: Tensor) -> int | None:
     if output.ndim > 1 and classes.shape == (*output.shape[:1], *output.shape[2:]):
         return 1
     return None
+
+
+def require_compared(targets: Any, loss: Loss | None) -> None:
+    """Targets where there is a loss: without them another would be measured, or none.
+
+    Raises:
+        Refusal: If there is a loss and no targets.
+    """
+    if loss is not None and targets is None:
+        raise Refusal(
+            f"A loss must have targets that it compares outputs with, got {loss_name(loss, 0)} and "
+            "no targets. Pass some (`targets=`, or `y` of a file; an autoencoder's are its "
+            "inputs), or leave the loss out."
+        )
 
 
 def require_finite_targets(targets: Any) -> None:

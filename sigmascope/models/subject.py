@@ -77,6 +77,7 @@ from sigmascope.models.samples import (
     beside,
     of_output,
     prepared,
+    require_compared,
     require_finite_targets,
     require_task,
     rows,
@@ -143,7 +144,8 @@ class Subject(Brief):
         batch: A tensor (the argument), a tuple (the arguments) or a mapping (keyword arguments).
             Floating tensors are taken to the model's device and dtype.
         targets: What `loss` compares the output with.
-        loss: `loss(output, targets)` -> scalar, e.g. `torch.nn.functional.cross_entropy`.
+        loss: `loss(output, targets)` -> scalar, e.g. `torch.nn.functional.cross_entropy`; it needs
+            targets.
         outputs: How many columns of the flattened output to differentiate (as many random mixtures
             of all where there are more), or which; 16 if not given, or 8 of more than 65536.
         batch_dim: Where the batch has its samples.
@@ -167,6 +169,7 @@ class Subject(Brief):
                 f"`outputs` must be 1 or more, got {self.outputs}. It is how many columns of the "
                 "output to differentiate."
             )
+        require_compared(self.targets, self.loss)
         with ALONE:
             object.__setattr__(self, "model", unwrapped(self.model))
             require_model(self.model)
@@ -812,7 +815,7 @@ class Subject(Brief):
     @cached_property
     def _gradients(self) -> Collinearity | str:
         if self.loss is None or self.targets is None:
-            return "no targets and loss were given"
+            return "no targets with a loss were given"
         self._share("collinearity")
         if self.mixing:
             return self._mixes("gradients")

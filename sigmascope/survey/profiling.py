@@ -116,8 +116,8 @@ def profile(
         model: Left bit for bit as it was found; see `models.Subject` for how it is held still.
         batch: A tensor (the argument), a tuple (the arguments) or a mapping (keyword arguments).
         targets: What `loss` compares the output with.
-        loss: `loss(output, targets)` -> scalar; without it the view `gradients` is skipped. What a
-            module keeps in itself is as it was afterwards.
+        loss: `loss(output, targets)` -> scalar; it needs targets. Without it the view `gradients`
+            is skipped. What a module keeps in itself is as it was afterwards.
         views: Which of `quantities.View`, or of `quantities.EVERY`; the usual ones, `ALL`, if not
             given. The others are read on request, for they cost more.
         outputs: How many columns of the output to differentiate, or which; as many random mixtures

@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ UNTRAINED = ("--budget", "0.01s")  # no copy has time to be trained
 
 
 def test_all_are_tried_and_ranked(sigmascope):
-    code, out, _ = sigmascope(*SMALL, *UNTRAINED)
+    code, out, _ = sigmascope("remedy", "mlp?depth=3&width=6", "--samples", "16")
     assert code == 0
     lines = out.splitlines()
     assert lines[0].startswith("Remedies, each applied to a copy")
@@ -57,7 +58,7 @@ def test_what_is_saved_says_how_to_load_it_and_so_it_is_loaded(
 
 
 def test_json_has_both_sides(sigmascope):
-    form = json.loads(sigmascope(*SMALL, *UNTRAINED, "--apply", "best", "--json", "-")[1])
+    form = json.loads(sigmascope(*SMALL, "--apply", "best", "--json", "-")[1])
     (one,) = form["treatments"]
     assert form["schema"] == "sigmascope/treatments/1"
     assert "rank-collapse" in one["cured"]
@@ -91,3 +92,14 @@ def test_a_healthy_model_has_no_best(sigmascope):
     code, _, err = sigmascope(*words, *UNTRAINED)
     assert code == 2
     assert "Nothing was found" in err
+
+
+def test_what_there_is_no_time_for_is_named(sigmascope):
+    code, out, _ = sigmascope(*SMALL, *UNTRAINED)
+    assert code == 0
+    assert "Not tried, as the budget had no time left: " in out
+    code, _, err = sigmascope(*SMALL, *UNTRAINED, "--apply", "best")
+    if code == 0:  # the first of all applies
+        assert re.search(r"The best of \d: for \d+ more the budget had no time", err)
+    else:
+        assert re.search(r"got none: \d do not, for \d+ there was no time", err)

@@ -1,5 +1,6 @@
 """A trial tries everything that applies, ranks it by what it leaves, and says the rest."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from sigmascope import diagnosis, report, sources
-from sigmascope.core.guard import Refusal
+from sigmascope.core.guard import Budget, Refusal, listed
 from sigmascope.models import networks
 
 KINDS = (
@@ -105,3 +106,18 @@ def test_what_was_tried_unpacks_and_shows_itself(several):
     assert all(t.remedy.name in said for t in treatments)
     assert len(report.table(several)["remedy"]) == len(treatments)
     assert report.json_form(several)["declined"] == dict(declined)
+
+
+def test_no_remedy_is_begun_for_which_the_budget_has_no_time(several):
+    assert (several.untried, several.needed) == ((), 0.0)
+    ticks = itertools.count()
+    budget = Budget(2.0, clock=lambda: float(next(ticks)))
+    found = tried(*KINDS, depth=3, budget=budget, views=["setup"])
+    made = len(found.treatments) + len(found.declined)
+    assert 1 <= made < len(KINDS)  # the first is always tried
+    assert found.untried == tuple(kind.name for kind in KINDS[made:])
+    assert found.needed > budget.seconds
+    said = " ".join(report.text(found).split())
+    assert f"had no time left: {listed(found.untried)}. All need about" in said
+    assert "`--budget` (`budget=` in Python)" in said
+    assert report.json_form(found)["untried"] == list(found.untried)

@@ -53,7 +53,7 @@ def test_gradients_need_targets_and_a_loss():
     for known in ({}, {"targets": wide(5, 3)}, {"loss": F.mse_loss}):
         subject = Subject(nn.Linear(3, 3).double(), wide(5, 3), **known)
         assert subject.gradients is None
-        assert subject.unsplit == "no targets and loss were given"
+        assert subject.unsplit == "no targets with a loss were given"
     whole = supervised(nn.Linear(3, 3))
     assert whole.gradients.site == ""
     assert whole.unsplit == ""

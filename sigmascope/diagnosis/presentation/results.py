@@ -12,7 +12,7 @@ from rich.text import Text
 
 from sigmascope.core import quantities as q
 from sigmascope.core.encoding import encoded, schema_of
-from sigmascope.core.guard import printable
+from sigmascope.core.guard import listed, printable, time_words
 from sigmascope.core.quantities import EVERY, View
 from sigmascope.core.records import (
     Change,
@@ -567,6 +567,12 @@ def _trials(found: RemedyTrials, _: Screen) -> Iterator[Part]:
         for name, reason in found.declined.items():
             why.add_row(Text(name), Text(printable(reason), "dim"))
         yield from section("Not applicable", why)
+    if found.untried:
+        yield ""
+        yield Text(
+            f"Not tried, as the budget had no time left: {listed(found.untried, most=99)}. All "
+            f"need about {time_words(found.needed)}: allow them, `--budget` (`budget=` in Python)."
+        )
     if (effect := found.normalisation) is not None:
         yield ""
         yield Text(
@@ -688,7 +694,7 @@ def _trials_form(found: RemedyTrials) -> dict[str, Any]:
     return {
         "schema": "sigmascope/treatments/1",
         "treatments": [*map(json_form, found.treatments)],
-        **some(found, "declined", "normalisation"),
+        **some(found, "declined", "normalisation", "untried"),
     }
 
 

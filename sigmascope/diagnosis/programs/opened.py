@@ -35,6 +35,7 @@ from sigmascope.models.samples import (
     beside,
     chosen,
     prepared,
+    require_compared,
     require_finite_targets,
     require_task,
     run,
@@ -109,7 +110,8 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
         batch_dim: Where batches have their samples.
 
     Raises:
-        Refusal: If its data hold no samples, or there is no such loss.
+        Refusal: If its data hold no samples, if there is no such loss, or if there is one and no
+            targets for it.
     """
     given = _of(program, samples=samples, batch_dim=batch_dim)
     whole = _output(program.model, given)
@@ -135,6 +137,8 @@ def opened(program: Program, *, samples: int, batch_dim: int = 0) -> Opened:
         apart = joint is not None and not isinstance(whole, Tensor)
         output = joint.join(whole) if apart and joint is not None else as_tensor(whole)[0]
     known = given if output is None else _completed(program.model, given, output)
+    if not unread and program.loss not in (None, fitting_loss):
+        require_compared(known.targets, loss)
     size = min(program.batch_size or known.size or SIZE, known.total or SIZE)
     planned = program.planned(known.total, size)
     with as_found(program.loss):

@@ -161,7 +161,7 @@ def unheard(profile: Profile) -> tuple[Unheard, ...]:
         elif need == "task" and profile.fact(q.TAKEN_BY_THE_LOSS):  # read of every task
             why = ""
         elif need == "task":
-            otherwise = "no targets and loss were given that could be compared"
+            otherwise = "no targets with a loss were given that could be compared"
             why = reasons.get("the task", otherwise)
         elif any(r.view == need for r in profile.readings):
             why = ""

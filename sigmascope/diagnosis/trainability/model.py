@@ -264,7 +264,7 @@ def foretold(
     """
     try:
         if loss is None or not isinstance(targets, Tensor):
-            raise Refusal("no targets and loss were given")
+            raise Refusal("no targets with a loss were given")
         how: Any = {"optimizer": optimizer, "batch_dim": batch_dim, "budget": budget}
         estimate = trainability(model, batch, targets=targets, loss=loss, **how, enough=enough)
     except Exception as error:  # noqa: BLE001 (a training step may fail in every way)

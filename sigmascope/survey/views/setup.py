@@ -438,7 +438,7 @@ def _trained(subject: Subject, gradients: Gradients) -> Iterator[Item]:
             form = "matrix" if p.ndim > 1 else ""
             yield Reading(name, q.FROZEN_ENTRIES, Estimate.exactly(p.numel()), NAME, form)
     if subject.loss is None or subject.targets is None:
-        yield Skipped("(all weights)", q.RELATIVE_GRADIENT, "no targets and loss were given")
+        yield Skipped("(all weights)", q.RELATIVE_GRADIENT, "no targets with a loss were given")
         return
     if not any(p.requires_grad for p in subject.model.parameters()):
         return

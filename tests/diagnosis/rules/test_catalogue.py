@@ -255,8 +255,8 @@ def needs(profile):
 
 def test_a_model_alone_says_what_it_lacks():
     silent = needs(survey.profile(three_classes(), X))
-    assert silent["task"] == "no targets and loss were given that could be compared"
-    assert silent["gradients"] == "no targets and loss were given"
+    assert silent["task"] == "no targets with a loss were given that could be compared"
+    assert silent["gradients"] == "no targets with a loss were given"
     assert silent["training"] == "no optimizer was given"
     assert silent["balances"] == "the view `balances` was not asked for"
     assert {"representations", "features", "setup", "weights"}.isdisjoint(silent)

@@ -133,7 +133,7 @@ def test_every_model_of_the_zoo_has_a_probability(name):
 @pytest.mark.parametrize(
     ("trained", "task", "more", "why"),
     [
-        (True, False, {}, "no targets and loss"),
+        (True, False, {}, "no targets with a loss"),
         (False, True, {}, "require gradients"),
         (True, True, {"budget": 1e-3}, "from which nothing is foretold: allow more, `--budget 1mi"),
     ],

@@ -39,7 +39,7 @@ def test_without_a_pair_or_without_targets_it_says_why():
     x = torch.eye(2).double()
     fitted = read(net(), x, torch.zeros(2, 1).double())
     assert [s.why for s in fitted.skipped] == ["no pair of samples has a gradient that is not zero"]
-    assert [s.why for s in read(net(), x).skipped] == ["no targets and loss were given"]
+    assert [s.why for s in read(net(), x).skipped] == ["no targets with a loss were given"]
 
 
 # ------------------------------------------------------------------------------
