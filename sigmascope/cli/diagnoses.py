@@ -78,7 +78,7 @@ def diagnose(
             for the cures; what there is no time for is left out, which is said.
         strict: End with exit code 1 if a finding is of severity error.
         steps: Of a script, that each run has.
-        seconds: Of a script, for all its runs.
+        seconds: Of a script, for all its runs; loading torch for them comes on top.
         module: PROGRAM is a module, as `python -m` runs it.
         scratch: A folder in which the script is run; made if it is not there.
         write: Write the script with its first change here, a file that is not there yet.

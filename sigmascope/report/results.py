@@ -20,6 +20,7 @@ from sigmascope.core import products
 from sigmascope.core.encoding import encoded, object_of, wide
 from sigmascope.core.guard import WrongKind, came, door, listed
 from sigmascope.core.records import (
+    Brief,
     Check,
     Estimate,
     Fact,
@@ -272,8 +273,8 @@ class Screen:
 
 @by_kind
 def parts(result: Any, screen: Screen, *beside: Any, **more: Any) -> Iterator[Part]:
-    """What a result looks like, from top to bottom; of a record that has no look, its fields."""
-    if not is_record_of_ours(result):
+    """What a result looks like, from top to bottom; of one that is told by shapes, its fields."""
+    if not isinstance(result, Brief):
         raise refused(result)
     table = grid(fold=True)
     for each in fields(result):

@@ -262,7 +262,8 @@ def diagnose_script(
         steps: Of its optimizer that each run has, 8 or more.
         seconds: For everything. The script as it is has half of it until it begins to train, and
             then a quarter; a sixth even where it makes these steps sooner, for what a script does
-            in a second phase, or at its end.
+            in a second phase, or at its end. Loading torch in a process of its own, which takes
+            some seconds, comes on top.
         seeds: From which a gain is told from chance, 2 to 5.
         output: File for what the script prints in its first run; where this process prints if not
             given. What it prints in other runs is not kept.
