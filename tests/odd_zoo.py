@@ -4,6 +4,7 @@
 What they do is odd, but each trains or infers in somebody's code. `EVERY` has both.
 """
 
+import atexit
 import random
 import tempfile
 import threading
@@ -25,6 +26,7 @@ ODD = {}
 
 
 FILE = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the tests run)
+atexit.register(FILE.close)
 
 
 def model(function):
