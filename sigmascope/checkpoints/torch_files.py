@@ -70,6 +70,8 @@ def read_torch(location: str, start: int = 0, size: int | None = None) -> Any:
         Refusal: If it is damaged, a program, compressed, or of another byte order.
     """
     stream = Stream(location, start, size)
+    if not stream.size:
+        raise Refusal(f"`{printable(location)}` is empty: it has no bytes. Save it again.")
     try:
         if stream.read(4) == b"PK\x03\x04":
             return _archive(stream)

@@ -153,13 +153,15 @@ class Watch(Closing):
         """Hand in the loss of a step, and hear what was found since the last call.
 
         Args:
-            loss: Of this step; looked at when the next look is taken.
+            loss: Of this step; looked at when the next look is taken. Where steps are short, one
+                loss in several is noted, but for a plain number that is NaN.
 
         Returns:
             Alarms that began, and notes that one has ended; the same in all processes.
         """
         try:
-            if self._listener.skip:
+            # a plain number that is none is heard at once; to ask a tensor costs what is saved here
+            if self._listener.skip and not (isinstance(loss, float) and loss != loss):
                 self._listener.skip -= 1
             elif loss is not None and not self._over and self._listener.loss(loss):
                 self._hear()

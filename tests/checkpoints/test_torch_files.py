@@ -13,7 +13,7 @@ from torch import nn
 
 from sigmascope.checkpoints import open_checkpoint
 from sigmascope.checkpoints.pickles import read_pickle
-from sigmascope.checkpoints.torch_files import BUILDS, Storage
+from sigmascope.checkpoints.torch_files import BUILDS, Storage, read_torch
 from sigmascope.core.guard import Refusal, memory
 from tests.checkpoints.checks import by_name, mutated, numbers, opens, opens_or_refuses
 
@@ -273,3 +273,9 @@ def test_an_older_file_that_became_shorter_is_refused(old):
     old({"v": torch.zeros(10)})
     with pytest.raises(Refusal, match="changed since it was opened"):
         stored.read()
+
+
+def test_a_file_without_bytes_is_empty_and_not_damaged(tmp_path):
+    (tmp_path / "a.pt").touch()
+    with pytest.raises(Refusal, match=r"a\.pt` is empty: it has no bytes\. Save it again\."):
+        read_torch(str(tmp_path / "a.pt"))

@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pytest
 import torch
 from jsonschema import Draft202012Validator
@@ -150,3 +151,19 @@ def test_a_local_hugging_face_folder_is_measured(sigmascope):
     assert (code, err) == (0, "")
     assert "GPT2LMHeadModel" in out
     assert "weights random" in out
+
+
+@pytest.mark.parametrize("command", ["profile", "landscape", "remedy", "balances", "check"])
+def test_a_loss_for_data_without_targets_is_refused(command, sigmascope, tmp_path):
+    np.save(tmp_path / "my models" / "x.npy", np.ones((8, 6), "float32"))
+    words = (command, "mlp?depth=1&width=4", "--data", "x.npy", "--loss", "mse")
+    code, out, err = sigmascope(*words)
+    assert (code, out) == (2, "")
+    assert "targets" in err
+    assert "leave" in err
+
+
+def test_squared_error_and_another_loss_exclude_one_another(sigmascope):
+    code, _, err = sigmascope("landscape", "mlp?depth=1", "--squared", "--loss", "mse")
+    assert code == 2
+    assert "`--squared` takes squared error, got `--loss mse` as well: leave one away." in err

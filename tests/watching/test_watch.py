@@ -140,6 +140,20 @@ def test_a_watch_shows_how_far_it_is_and_what_is_in_force():
     assert "no alarm" not in repr(watching)
 
 
+def test_a_single_loss_that_is_no_number_is_heard_where_one_in_several_is_noted():
+    model, optimizer = made()
+    with watch(model, optimizer) as watching:
+        trained(model, *task(), optimizer, 20, watching)
+        for loss in (0.5, torch.tensor(0.5)):  # which are passed over
+            watching._listener.skip = 5
+            watching.step(loss)
+            assert watching._listener.skip == 4
+        trained(model, *task(), optimizer, 1)
+        watching.step(math.nan)
+        trained(model, *task(), optimizer, 1)
+        assert [(a.name, a.site) for a in watching.step(0.5)] == [("non-finite", "(loss)")]
+
+
 @pytest.mark.parametrize("calm", [0, 1, 5])
 def test_a_loss_that_is_no_number_is_told_though_no_step_follows(calm, tmp_path):
     model, optimizer = made()

@@ -173,8 +173,8 @@ class LossTrack:
 
     @property
     def fitted(self) -> bool:
-        """Whether so little is left of it that updates may stop."""
-        return self.count > 0 and self.fast < FITTED * self.start
+        """Whether so little is left of it that updates may stop; below zero nothing tells that."""
+        return self.count > 0 and 0 <= self.fast < FITTED * self.start
 
     @property
     def hints(self) -> bool:

@@ -200,8 +200,10 @@ def test_a_loss_rises_beyond_a_share_of_the_largest_of_three_limits(scatter, slo
         (41, 0.899, 0.9, 1.0, ""),
         (41, 0.9801, 1.0, 1.0, "stuck"),  # it falls by less than two hundredths
         (41, 0.9799, 1.0, 1.0, ""),
-        (41, -1.0, -1.0, -1.0, "stuck fitted"),  # nobody knows what is left
-        (41, -1.001, -1.0, -1.0, "fitted"),
+        (41, -1.0, -1.0, -1.0, "stuck"),  # nobody knows what is left
+        (41, -1.001, -1.0, -1.0, ""),
+        (41, -0.001, 0.0, 1.0, ""),  # as a log-likelihood that falls through zero
+        (41, 0.0, 0.0, 1.0, "fitted"),
         (1, 0.0999, 0.5, 1.0, "fitted"),
         (1, 0.1001, 0.5, 1.0, ""),
         (0, 0.0, 0.0, 1.0, ""),
