@@ -224,8 +224,8 @@ def trial(
                     found.append(treat(model, batch, queue[done], **same, **options))
                 except Exception as reason:  # noqa: BLE001 (a cured model fails in every way)
                     declined[queue[done].name] = in_words(reason)
-    tried, declined = tuple(ranked(found)), MappingProxyType(declined)
-    return RemedyTrials(tried, declined, untried=tuple(untried), needed=needed)
+    late: Any = {"untried": tuple(untried), "needed": needed}
+    return RemedyTrials(tuple(ranked(found)), MappingProxyType(declined), **late)
 
 
 @door

@@ -277,9 +277,10 @@ def parts(result: Any, screen: Screen, *beside: Any, **more: Any) -> Iterator[Pa
     if not isinstance(result, Brief):
         raise refused(result)
     table = grid(fold=True)
-    for each in fields(result):
+    record: Any = result  # every class that inherits is a dataclass
+    for each in fields(record):
         if each.repr:
-            table.add_row(Text(each.name), Text(brief(getattr(result, each.name))))
+            table.add_row(Text(each.name), Text(brief(getattr(record, each.name))))
     yield from (Text(type(result).__name__, "bold"), table)
 
 
