@@ -355,7 +355,7 @@ def _sizes(subject: Subject) -> Iterator[Item]:
             None if r is None else (r.samples if r.channels is None else r.channels)
             for r in (read, wrote)
         )
-        if b is None:
+        if b is None or not wrote.are_finite:
             continue
         rows, spread = wrote.samples, _size(_centred(b))
         if a is not None:  # of what is not finite no difference is known, and none is told

@@ -641,3 +641,18 @@ def test_a_unit_that_varies_alone_is_no_copy_of_any(varying, share):
     units = torch.ones(6, 3)
     units[:, :varying] = torch.randn(6, varying)
     assert _distinct(units) == share
+
+
+def test_layers_beyond_one_that_overflows_are_measured_all_the_same():
+    class Kept(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.clamp(-1, 1))
+
+    torch.default_generator.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), Kept(4, 5), nn.Linear(5, 2))
+    with torch.no_grad():
+        model[0].weight[:2] = 3e38
+    found = read(model, 10 * torch.randn(20, 3))
+    assert {site for site, quantity in found if quantity == "written variation"} == {"1", "2"}
+    assert {site for site, quantity in found if quantity == "gain"} == {"2"}
+    assert {site for site, quantity in found if quantity == "distinct units"} == {"2"}
