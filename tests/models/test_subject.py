@@ -362,3 +362,22 @@ def test_of_samples_in_pieces_one_graph_is_alive_at_a_time():
     assert not any(alive)
     (whole,) = Subject(model, subject.batch).branches  # sizes are those of all pieces together
     assert subject.branches[0].strength == pytest.approx(whole.strength, rel=1e-5)
+
+
+def test_gradients_by_sample_are_not_those_of_a_last_layer_that_bends():
+    class Bent(nn.Linear):
+        pass
+
+    class Own(nn.Module):
+        def __init__(self, bend):
+            super().__init__()
+            self.matrix, self.bend = nn.Parameter(torch.eye(3)), bend
+
+        def forward(self, x):
+            return self.bend(x @ self.matrix)
+
+    x, y = torch.tensor([[1.0, -2.0, 3.0], [0.5, 1.0, -1.0]]), torch.zeros(2, 3)
+    for last, said in ((Own(torch.relu), "Own"), (Own(torch.clone), ""), (Bent(3, 3), "")):
+        subject = Subject(nn.Sequential(nn.Linear(3, 3), last), x, y, F.mse_loss)
+        assert said in subject.unsplit
+        assert (subject.gradients is None) == bool(said)
