@@ -46,7 +46,7 @@ def silent_samples(subject: Subject) -> dict[str, float]:
     zero = {
         s: (both.samples == 0).all(1)
         for s, both in subject.activations.items()
-        if both.samples is not None and both.samples.numel() and both.are_finite
+        if both.samples is not None and both.samples.numel()
     }
     return {s: float(off.double().mean()) for s, off in _in_every_call(zero).items()}
 

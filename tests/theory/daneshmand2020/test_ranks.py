@@ -151,6 +151,9 @@ def test_regularity_is_what_its_definition_says():
     M = H.mT @ H / 7
     direct = torch.diag(M @ M).square().sum() / torch.trace(M @ M @ M)
     assert at_input(Regularity, H).alpha.value == pytest.approx(float(direct), rel=1e-12)
+    for scale in (1e120, 1e-120):  # whose cubes leave the format
+        found = at_input(Regularity, scale * H).alpha.value / scale**2
+        assert found == pytest.approx(float(direct), rel=1e-12)
 
 
 def test_regularity_is_silent_on_a_zero_representation():
