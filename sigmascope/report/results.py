@@ -51,9 +51,11 @@ class ByKind(Generic[P, T]):
         update_wrapper(self, otherwise)
 
     def __call__(self, *args: P.args, **more: P.kwargs) -> T:
-        kind, unknown = type(args[0]), self._by.dispatch(object)
+        kind = type(args[0])
         for name in products.PRESENTATIONS:
-            if self._by.dispatch(kind) is not unknown:
+            nearest = next(k for k in kind.__mro__ if k in self._by.registry)
+            # what is known of a plain list says nothing of a result that is one
+            if nearest is kind or nearest.__module__ != object.__module__:
                 break
             products.modules((name,))
         own = self._by.dispatch(kind)

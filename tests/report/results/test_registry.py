@@ -46,6 +46,29 @@ def test_of_what_no_product_knows_it_is_said_what_was_expected():
         said("a text")
 
 
+def test_a_product_is_asked_of_a_result_that_is_a_list_although_lists_are_known(monkeypatch):
+    class Late(list):
+        pass
+
+    @by_kind
+    def shown(result):
+        raise refused(result)
+
+    shown.register(lambda result: "list", list)
+    imported = []
+
+    def found(names):
+        imported.extend(names)
+        shown.register(lambda result: "late", Late)
+
+    monkeypatch.setattr(products, "PRESENTATIONS", ("first", "second"))
+    monkeypatch.setattr(products, "modules", found)
+    assert shown([1]) == "list"
+    assert not imported
+    assert shown(Late([1])) == "late"
+    assert imported == ["first"]
+
+
 def test_a_product_is_imported_when_one_of_its_results_is_shown_and_no_sooner(monkeypatch):
     class Late:
         pass
