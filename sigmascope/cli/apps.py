@@ -133,6 +133,11 @@ def main() -> None:
                 f"name, `--NAME {left[0]}`."
             )
         said = said.removesuffix(".") if said.endswith("?.") else said
+        built = [word for word in words if re.fullmatch(r"(mlp|vgg|resnet)\d*(\?.*)?", word)]
+        if isinstance(error, cyclopts.UnknownOptionError) and built:
+            key = (error.token.keyword or "").lstrip("-")
+            more = f"'{built[0]}{'&' if '?' in built[0] else '?'}{key}=VALUE'"
+            said += f" What a network of ours is made of stands in its name: `{more}`."
         named = " ".join(("sigmascope", *(error.command_chain or ())))
         note(f"sigmascope: {said} `{named} --help` helps.")
     except KeyboardInterrupt:

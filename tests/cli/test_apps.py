@@ -36,6 +36,22 @@ def test_words_that_are_left_over_are_told(sigmascope):
     assert "`64 24` is left over: what belongs to an option stands behind its name" in err
 
 
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ("mlp", "'mlp?depth=VALUE'"),
+        ("resnet50?width=8", "'resnet50?width=8&depth=VALUE'"),
+        ("a:f", ""),
+    ],
+)
+def test_what_a_network_is_made_of_is_sent_to_its_name(sigmascope, model, said):
+    code, _, err = sigmascope("profile", model, "--depth", "8")
+    assert code == 2
+    assert "--depth" in err
+    assert said in err
+    assert ("VALUE" in err) == bool(said)
+
+
 @pytest.mark.parametrize("columns", ["0", "1", "2", "-5", "x"])
 def test_help_fits_any_terminal(sigmascope, monkeypatch, columns):
     for words in (("profile", "--help"), ("--help",)):
