@@ -12,7 +12,15 @@ from torch import Tensor, nn
 
 from sigmascope.core.guard import Refusal
 from sigmascope.linalg.dense import EPS
-from sigmascope.models.layers import Call, called, layers, module_name, normalisers, recording
+from sigmascope.models.layers import (
+    Call,
+    called,
+    is_reparametrised,
+    layers,
+    module_name,
+    normalisers,
+    recording,
+)
 from sigmascope.models.samples import Batch, mapped
 from sigmascope.models.state import still
 from sigmascope.models.trace import ENDS, Operations, Sum, storage_of
@@ -205,7 +213,8 @@ def _writer(
     module = model.get_submodule(site)
     if isinstance(module, nn.MultiheadAttention):
         module, site = module.out_proj, f"{site}.out_proj"
-    if isinstance(module, nn.RNNBase):
+    # what a norm divides out or a mask keeps is no factor, and what is left is the bias
+    if isinstance(module, nn.RNNBase) or is_reparametrised(module):
         return site, (), linear
     prefix = f"{site}." if site else ""
     own = tuple(f"{prefix}{n}" for n, _ in module.named_parameters(recurse=False))

@@ -6,7 +6,8 @@ from itertools import pairwise
 import pytest
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional as F, utils
+from torch.nn.utils import parametrizations, prune
 
 from sigmascope.models import Subject
 from sigmascope.models.samples import prepared
@@ -115,6 +116,42 @@ def test_a_learned_factor_is_the_scale():
     scale = nn.Parameter(torch.full((4,), 0.1))
     found = one(lambda self, x: x + self.g * self.layer(x), layer=nn.Linear(4, 4), g=scale)
     assert found.scales == ("g",)
+
+
+class NormedFirst(nn.Linear):
+    """A layer with a normaliser inside, whose scale would count once more."""
+
+    def __init__(self):
+        super().__init__(4, 4)
+        self.norm = nn.LayerNorm(4)
+
+    def forward(self, x):
+        return super().forward(self.norm(x))
+
+
+MADE = {  # layers, and whether their own parameters multiply what they write
+    "linear": (nn.Linear, True),
+    "with a norm inside": (lambda *_: NormedFirst(), True),
+    "weight norm": (lambda *sizes: parametrizations.weight_norm(nn.Linear(*sizes)), False),
+    "spectral norm": (lambda *sizes: parametrizations.spectral_norm(nn.Linear(*sizes)), False),
+    "older norm": (lambda *sizes: utils.spectral_norm(nn.Linear(*sizes)), False),
+    "mask": (lambda *sizes: prune.l1_unstructured(nn.Linear(*sizes), "weight", 0.5), False),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_weight_that_is_made_of_others_is_no_factor(name):
+    """Of what is named, half as much makes the branch half as strong."""
+    make, scaled = MADE[name]
+    torch.default_generator.manual_seed(0)
+    net, x = Net(lambda m, x: x + m.layer(x), layer=make(4, 4)).eval(), torch.randn(5, 4)
+    (before,) = branches(net, x)
+    assert (before.site, bool(before.scales)) == ("layer", scaled)
+    if scaled:
+        with torch.no_grad():
+            for scale in before.scales:
+                net.get_parameter(scale).mul_(0.5)
+        assert branches(net, x)[0].strength == pytest.approx(before.strength / 2)
 
 
 def test_relu_goes_through_but_would_not_start_from_zero():
