@@ -1277,6 +1277,7 @@ ENERGY_RANK: Final = Quantity(
     "fewest directions that hold 99 % of the squared norm: what a factorisation of this "
     "rank leaves out is a tenth of the norm",
     symbol=r"\min\{k:\sum_{i\le k}\sigma_i^2\ge 0.99\sum\sigma_i^2\}",
+    least=1,
     range="1 to rank",
     source="Eckart & Young 1936",
 )

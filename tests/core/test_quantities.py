@@ -1,6 +1,7 @@
 """The table of quantities says the truth about what is read."""
 
 import math
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -42,6 +43,9 @@ def test_ranges_in_words_come_from_the_ends():
     assert quantity("target signal").range == "any"
     assert quantity("taken by the loss").range == "`probabilities`, `any numbers`"
     assert quantity("target signal").least == -math.inf
+    for q in TABLE.values():  # and words that were given say the same
+        if told := re.match(r"(\d+) to ", q.range):
+            assert int(told[1]) == q.least, q.name
 
 
 OWN = quantities.Quantity("crest factor", ("weights",), "peak over root mean square", least=1)
