@@ -12,11 +12,6 @@ SAME: dict[tuple[str, str, str], str] = {
         "(count < points)",
     ): "an even choice of as many as there are takes each of them",
     (
-        "core/store/schema.py",
-        "return tuple(table for table in COLUMNS if version >= SINCE.get(table, 1))",
-        "0",
-    ): "versions begin at one",
-    (
         "watching/alarms/tracks.py",
         "high = self.fast >= NEAR * self.start if self.start > 0 else self.fast >= self.start",
         "(self.start >= 0)",
@@ -143,6 +138,11 @@ SAME: dict[tuple[str, str, str], str] = {
         "found = LogisticRegression(C=1.0, max_iter=1000).fit((X - mean) / spread, y)",
         "1001",
     ): "the fit converges in some ten iterations",
+    (
+        "theory/daneshmand2020/chains.py",
+        "pairs: int = 20_000,",
+        "20001",
+    ): "one draw more of as many: the interval is of those that there are",
 }
 
 

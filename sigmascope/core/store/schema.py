@@ -110,12 +110,12 @@ def script() -> str:
 
 def tables(version: int = VERSION) -> tuple[Table, ...]:
     """The tables of measurements that a file of this format has."""
-    return tuple(table for table in COLUMNS if version >= SINCE.get(table, 1))
+    return tuple(table for table in COLUMNS if SINCE.get(table, version) <= version)
 
 
 def written(table: Table, version: int = VERSION) -> int:
     """How many cells a row has in this format: step, time, and the columns that there were."""
-    return 2 + sum(version >= SINCE.get(name, 1) for name in COLUMNS[table])
+    return 2 + sum(SINCE.get(name, version) <= version for name in COLUMNS[table])
 
 
 def insertion(table: Table) -> str:
@@ -128,7 +128,7 @@ def selection(table: Table, version: int = VERSION) -> str:
     """The SQL that reads rows after a number, with their numbers, in the order of writing."""
     names = []
     for name in COLUMNS[table]:
-        if version < SINCE.get(name, 1):
+        if SINCE.get(name, version) > version:
             names.append(BEFORE.get(name, "''"))
         elif name in _SIDES and version == 1:  # where a side that does not apply has no route
             names.append(f"CASE {name.split('_')[0]}_how WHEN '' THEN NULL ELSE {name} END")

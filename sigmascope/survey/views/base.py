@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sigmascope.core import quantities as q
-from sigmascope.core.records import Item
+from sigmascope.core.records import Estimate, Item
 from sigmascope.models import Subject
 
 
@@ -21,3 +21,8 @@ class ProfileView:
     name: q.View
     items: Callable[[Subject], Iterator[Item]]
     differentiates: bool = True
+
+
+def rough(value: float) -> Estimate:
+    """A number that was made of very many, whose last 20 bits of 52 may be rounding."""
+    return Estimate.rounded(value, ulps=2**20)

@@ -19,7 +19,7 @@ from sigmascope.models import Subject
 from sigmascope.models.gradients import Dropped, dropped, reduced_gradients, watching_dropout
 from sigmascope.models.layers import plain
 from sigmascope.models.samples import chosen
-from sigmascope.survey.views.base import ProfileView
+from sigmascope.survey.views.base import ProfileView, rough
 from sigmascope.survey.views.task import (
     FEWEST,
     MOST,
@@ -173,7 +173,7 @@ def first_loss_items(subject: Subject) -> Iterator[Item]:
         sizes = {scores.shape[1], scores.shape[-1]}
         counts = [k for k in sizes if k > 1 and abs(even - math.log(k)) <= CLOSE * math.log(k)]
         if counts and math.isfinite(now):
-            excess = Estimate.rounded(now - even, ulps=2**20)
+            excess = rough(now - even)
             yield Reading("(loss)", q.NATS_OVER_EQUAL_SCORES, excess, NAME)
     wanted = target_rows(targets, subject.count)
     if wanted is None or subject.count < FEWEST:
@@ -181,7 +181,7 @@ def first_loss_items(subject: Subject) -> Iterator[Item]:
     for inputs in subject.once(compared_inputs):
         limits = neighbour_limits(inputs, wanted)
         if limits is not None:
-            told, control = (Estimate.rounded(v, ulps=2**20) for v in limits)
+            told, control = (rough(v) for v in limits)
             yield Reading(inputs.site, q.TOLD_BY_NEIGHBOURS_AT_MOST, told, NAME)
             yield Reading(inputs.site, q.TOLD_OF_SMOOTH_TARGETS, control, NAME)
 
@@ -200,7 +200,7 @@ def polyak_items(subject: Subject, square: float) -> Iterator[Item]:
     with torch.no_grad():
         now = float(subject.loss(subject.output.detach(), subject.targets))
     if 0 < square < math.inf and 0 < now < math.inf:
-        step = Estimate.rounded(now / square, ulps=2**20)
+        step = rough(now / square)
         yield Reading("(loss)", q.POLYAK_STEP, step, NAME)
 
 

@@ -38,7 +38,7 @@ from sigmascope.models.structure.inputs import (
 )
 from sigmascope.models.structure.randomness import random_outputs
 from sigmascope.survey.profiling import differentiated, tried
-from sigmascope.survey.views.base import ProfileView
+from sigmascope.survey.views.base import ProfileView, rough
 from sigmascope.survey.views.gradients import (
     Gradients,
     OwnModes,
@@ -101,7 +101,7 @@ def sequence_items(subject: Subject) -> Iterator[Item]:
         if pair.next > max(MOSTLY, 2 * pair.chance):
             change = later_inputs(subject.scene, subject.output, name=pair.name)
             if change is not None:
-                estimate = Estimate.rounded(change, ulps=2**20)
+                estimate = rough(change)
                 yield Reading(site, q.DEPENDENCE_ON_LATER_INPUTS, estimate, NAME)
 
 
@@ -197,7 +197,7 @@ def _mixed(subject: Subject) -> Iterator[Item]:
     extent = subject.mixed
     if extent is not None:
         form = "pairs" if extent.compares else "rows"
-        change = Estimate.rounded(extent.change, ulps=2**20)
+        change = rough(extent.change)
         yield Reading("(model)", q.DEPENDENCE_ON_OTHER_SAMPLES, change, NAME, form)
         if not extent.compares and (extent.alike or subject.mixing.endswith(PLACE)):
             yield Fact("(model)", q.HIDDEN_DEPENDENCE, NAME, subject.mixing)
@@ -239,7 +239,7 @@ def _misfit(subject: Subject) -> Iterator[Item]:
             columns = x.detach().double().transpose(0, 1).flatten(1)
             centre, scale = mean.double()[:, None], variance.double() + module.eps
             size = dense.median((columns - centre).square().mean(1) / scale)
-            yield Reading(call.site, q.NORMALISED_SQUARE, Estimate.rounded(size, ulps=2**20), NAME)
+            yield Reading(call.site, q.NORMALISED_SQUARE, rough(size), NAME)
 
 
 def _shared(subject: Subject) -> Iterator[Item]:
@@ -258,7 +258,7 @@ def _shared(subject: Subject) -> Iterator[Item]:
             square, spread = ((x - c).square().mean(1) / scale for c in (centre, x.mean(1, True)))
             sizes = dense.median(square), dense.median(spread)
             size = max(sizes, key=lambda s: max(s, 1 / max(s, 1e-300)))
-            yield Reading(call.site, q.SHARED_SQUARE, Estimate.rounded(size, ulps=2**20), NAME)
+            yield Reading(call.site, q.SHARED_SQUARE, rough(size), NAME)
 
 
 def _random(subject: Subject) -> Iterator[Item]:
@@ -266,7 +266,7 @@ def _random(subject: Subject) -> Iterator[Item]:
     found = random_outputs(subject.model, subject.batch) if subject.drew else None
     if found is not None:
         form = f"{found.function} at {found.place}" if found.function else ""
-        change = Estimate.rounded(found.change, ulps=2**20)
+        change = rough(found.change)
         yield Reading("(model)", q.EVALUATION_SPREAD, change, NAME, form)
 
 
@@ -318,7 +318,7 @@ def _attentions(subject: Subject) -> Iterator[Item]:
     """How far weights of an attention are from adding up to one, and whether it sees an order."""
     worst = max(subject.attentions, key=lambda each: each.gap, default=None)
     if worst is not None:
-        gap = Estimate.rounded(worst.gap, ulps=2**20) if worst.gap else Estimate.exactly(0.0)
+        gap = rough(worst.gap)
         over = f", softmax over {worst.over}, values summed over {worst.summed}"
         form = f"{worst.place}{over if worst.gap else ''}"
         yield Reading("(attention)", q.ATTENTION_GAP, gap, NAME, form)
@@ -327,7 +327,7 @@ def _attentions(subject: Subject) -> Iterator[Item]:
         return
     change = inner_order(subject.scene, subject.output)
     if change is not None:
-        estimate = Estimate.rounded(change, ulps=2**20)
+        estimate = rough(change)
         yield Reading("(attention)", q.DEPENDENCE_ON_ORDER, estimate, NAME)
 
 

@@ -19,6 +19,7 @@ from sigmascope.models.structure.inputs import rows_of, varying_inputs
 from sigmascope.survey.task import UNBOUNDED, TaskFit, fit_of, is_endless
 from sigmascope.survey.task.fits import LARGEST
 from sigmascope.survey.task.masks import misplaced_share
+from sigmascope.survey.views.base import rough
 
 VIEW: View = "setup"
 NEIGHBOURS, PERMUTATIONS, RIDGE = 5, 200, 1e-2
@@ -60,7 +61,7 @@ def task_items(subject: Subject) -> Iterator[Item]:
             ):
                 yield Fact(site, q.FORGOTTEN_SCALE, VIEW)
             spread = own.double().std(0, correction=0).square().mean().sqrt().item()
-            yield Reading(site, q.INPUT_SPREAD, Estimate.rounded(spread, ulps=2**20), VIEW)
+            yield Reading(site, q.INPUT_SPREAD, rough(spread), VIEW)
     loss, targets = subject.loss, subject.targets
     if loss is not None and is_endless(loss, subject.output, targets):
         yield Fact("(loss)", q.UNBOUNDED_LOSS, VIEW, ENDLESS)
@@ -153,9 +154,7 @@ def task_items(subject: Subject) -> Iterator[Item]:
                 why = "all rows are equal, or targets in any order are as good"
                 yield Skipped(part.site, q.TARGET_SIGNAL, why)
             else:
-                yield Reading(
-                    part.site, q.TARGET_SIGNAL, Estimate.rounded(signal, ulps=2**20), VIEW
-                )
+                yield Reading(part.site, q.TARGET_SIGNAL, rough(signal), VIEW)
         for site, both in subject.activations.items():
             if both.samples is not None and both.are_finite:
                 alignment = target_alignment(both.samples, wanted)
@@ -248,7 +247,7 @@ def target_alignment(rows: Tensor, wanted: Float64[Tensor, "n k"]) -> float | No
     """
     X = rows.detach().double().cpu()
     X = X - X.mean(0)
-    largest = max(-X.amin().item(), X.amax().item())
+    largest = torch.linalg.vector_norm(X, math.inf).item()  # with no copy
     if not largest > 0:
         return None
     X /= largest
