@@ -87,7 +87,7 @@ def test_symmetric_matrices_move_along_straight_lines():
         assert torch.allclose(row, (by_size + rho).abs(), atol=1e-12)
 
 
-@pytest.mark.parametrize("rhos", [[], [1, 0], [0, 0], [0, float("nan")]])
+@pytest.mark.parametrize("rhos", [[], [0, 2, 1], [0, 1, 1], [0, float("nan")], [0, float("inf")]])
 def test_strengths_must_ascend(rhos):
     with pytest.raises(ValueError, match="`rhos` must be ascending"):
         skip_trajectory(torch.eye(2), rhos)

@@ -12,6 +12,7 @@ from sigmascope.linalg.krylov import (
     trace,
 )
 from sigmascope.linalg.krylov.singular_values import largest
+from sigmascope.linalg.refusals import require_symmetric
 from sigmascope.linalg.spectra import Moments, principal_angles, spectra, spectrum
 
 pytestmark = pytest.mark.usefixtures("as_users_see_it")
@@ -109,3 +110,16 @@ BEYOND = "largest singular value that float64 can hold"
 def test_what_no_number_can_be_told_of_is_refused_in_words(ask, words):
     with pytest.raises(ValueError, match=words):
         ask()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1.0, 2.0**40])
+def test_what_rounding_leaves_apart_is_symmetric_and_no_more(dtype, scale):
+    """Eight roundings of the largest entry for each row, however small the others are."""
+    M = torch.diag(torch.tensor([scale, 0.0, 1.0], dtype=dtype))
+    apart = 8 * 3 * torch.finfo(dtype).eps * scale
+    M[1, 0] = apart
+    require_symmetric(M, name="M")
+    M[1, 0] = apart * (1 + 2**-10)
+    with pytest.raises(ValueError, match=r"`M` must be symmetric.* at \((0, 1|1, 0)\) and"):
+        require_symmetric(M, name="M")

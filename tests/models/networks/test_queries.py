@@ -33,6 +33,12 @@ def test_none_is_a_value_where_the_signature_allows_it():
     assert built.hidden[0].gamma is None
 
 
+def test_truths_are_read_in_every_spelling():
+    for word, bias in [("true", 1), ("Yes", 1), ("1", 1), ("FALSE", 0), ("no", 0), ("0", 0)]:
+        built = build(f"mlp?norm=none&bias={word}", inputs=4, outputs=3)
+        assert any(name.endswith("bias") for name, _ in built.named_parameters()) == bias
+
+
 def test_options_come_from_the_signature():
     assert list(options(mlp)) == [
         "depth", "width", "activation", "norm", "init", "bias", "residual", "eps",

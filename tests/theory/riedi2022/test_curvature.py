@@ -2,11 +2,15 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
+from sigmascope.models import Subject
 from sigmascope.theory.riedi2022 import loss_curvature, neuron_limit
+from sigmascope.theory.riedi2022.curvature import CurvatureFactors
 from tests.theory.riedi2022.told import gaussian
 
 
@@ -19,6 +23,30 @@ def test_the_quadratic_form_of_two_samples_by_hand():
     assert (found.layer_factor, found.data_factor) == pytest.approx((2, 3))
     assert found.limit == pytest.approx(6)
     assert found.printed_block_diagonal is None
+
+
+@pytest.mark.parametrize("outputs", [3, 5])
+def test_the_factors_of_a_network_are_those_that_numpy_finds(outputs):
+    """A layer of three units that as many outputs or more see through tanh, on seven samples."""
+    torch.default_generator.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, outputs)).double()
+    x = 2 * torch.randn(7, 2).double()
+    fact = next(f for f in CurvatureFactors.facts(Subject(net, x)) if f.site == "0")
+    W, h = net[2].weight.detach().numpy(), net[:2](x).detach().numpy()
+    MD = W * (1 - h**2)[:, None]
+    Z = np.column_stack((x, np.ones(7)))
+    sigma = np.linalg.svd(MD, compute_uv=False)
+    data = np.linalg.svd(Z, compute_uv=False)
+    root = np.linalg.svd(np.einsum("gkn,gq->gknq", MD, Z).reshape(-1, 9), compute_uv=False)
+    layer = sigma.max() / sigma.min()
+    for found, wanted in (
+        (fact.layer, layer),
+        (fact.limit(), layer * data[0] / data[-1]),
+        (fact.measured(), root[0] / root[-1]),
+    ):
+        assert found.low <= wanted <= found.high
+        assert found.value == pytest.approx(wanted, rel=1e-6)
+    assert (fact.units, fact.known) == (3, 3)
 
 
 def test_the_limit_of_units_by_hand():

@@ -29,3 +29,9 @@ def test_a_layer_whose_loss_is_flat_is_left_out_with_the_reason():
     found = survey.profile(net, torch.randn(9, 3), views=["conditioning"])
     assert {s.site for s in found.skipped if s.why == FLAT} == {"0"}
     assert {r.site for r in found.readings} == {"2"}
+
+
+def test_one_weight_is_learned_equally_well_in_all_directions():
+    found = survey.profile(nn.Linear(1, 1, bias=False), torch.ones(1, 1), views=["conditioning"])
+    assert [r.estimate.value for r in found.readings] == [1, 1, 1]
+    assert [c.site for c in found.checks if c.theorem == "curvature-factors"] == [""]
