@@ -43,11 +43,6 @@ SAME: dict[tuple[str, str, str], str] = {
         "(Estimate.sum_of_squares(A).sqrt() - Estimate.within(0.0, gap))",
     ): "what is subtracted is as far below zero as above it",
     (
-        "theory/riedi2022/curvature.py",
-        "if k < n or float(sigma.min()) <= 64 * 2.0**-52 * float(sigma.max()):",
-        "2.02",
-    ): "an allowance for rounding: 38 units in the last place in the place of 64",
-    (
         "theory/le2022/conservation/rates.py",
         "tuple(i for i in measured if i.rate <= i.tolerance),",
         "(i.rate < i.tolerance)",
@@ -138,6 +133,26 @@ SAME: dict[tuple[str, str, str], str] = {
         "found = LogisticRegression(C=1.0, max_iter=1000).fit((X - mean) / spread, y)",
         "1001",
     ): "the fit converges in some ten iterations",
+    (
+        "linalg/perturbation.py",
+        "return (near.sum(0) == 1) & (sigma > gap * sigma[0])",
+        "1",
+    ): "one value is as near to another as that one to it",
+    (
+        "theory/symmetry/families.py",
+        "every = places.shape == (sizes[p], 1) and bool((np.diff(places[:, 0]) == 1).all())",
+        "2",
+    ): "then all is taken by its index: the same numbers, copied",
+    (
+        "theory/le2022/conservation/watching.py",
+        "self._signs.look(model, probe.batch, step=0)",
+        "1",
+    ): "how many signs have changed is read of the record, and not since when",
+    (
+        "theory/landscape/surfaces.py",
+        "curved.operator, tolerance=1e-4, towards=curved.gradient, generator=generator",
+        "5e-05",
+    ): "half of the error that is allowed",
     (
         "theory/daneshmand2020/chains.py",
         "pairs: int = 20_000,",

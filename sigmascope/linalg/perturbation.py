@@ -184,4 +184,4 @@ def _svd(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _simple(sigma: Tensor, gap: float) -> Tensor:
     near = (sigma[:, None] - sigma).abs() <= gap * sigma[0]
-    return (near.sum(1) == 1) & (sigma > gap * sigma[0])
+    return (near.sum(0) == 1) & (sigma > gap * sigma[0])

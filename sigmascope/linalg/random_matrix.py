@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Spectrum
+from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.krylov.operators import WORKING, energy_of
 from sigmascope.linalg.krylov.singular_values import BLOCK, largest, leading, short_of
 from sigmascope.linalg.refusals import require_between, require_positive, require_probability
@@ -281,7 +282,7 @@ class MarchenkoPastur:
             lam: Eigenvalues of `X Xᵀ / n`, squares of singular values over `n`.
         """
         lam = lam.detach().double().cpu()
-        lam = torch.where(lam <= 64 * 2.0**-52 * lam.max(), 0.0, lam)
+        lam = torch.where(lam <= 64 * EPS * lam.max(), 0.0, lam)
         values, counts = lam.unique(return_counts=True)
         shares = (counts.cumsum(0) / len(lam)).tolist()
         gap, below = 0.0, 0.0

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from sigmascope.core.records import Brief, Estimate
 from sigmascope.linalg import dense
+from sigmascope.linalg.dense import EPS
 from sigmascope.models.layers import rounding
 from sigmascope.models.samples import Batch, Loss, mapped, tensors
 from sigmascope.models.state import duplicate
@@ -372,7 +373,7 @@ class StepGradients(Brief):
             return Estimate.exactly(0.0, how=self._how())
         weight = max(float(_weights(row.isfinite()).abs().sum()) for row in self.logs[there])
         mean = float(slopes[there].mean())
-        gap = weight * self.logs.shape[1] * (self.units + 64) * 2.0**-52
+        gap = weight * self.logs.shape[1] * (self.units + 64) * EPS
         if self.draws:
             # how far a mean over samples of `Σ wₜ log Rₜ` strays, where sizes of weights sum to one
             k, least, log_gamma = self.draws / 2, math.inf, scipy.special.gammaln

@@ -43,6 +43,9 @@ def test_bands_need_five_networks():
     (band,) = made.bands({curve: networks})
     assert (band.networks, band.readings) == (5, 10)
     assert (band.p05, band.median, band.p95) == (0.0, 2.0, 4.0)
+    (fine,) = made.bands({curve: {name: [*map(float, range(1000))] for name in networks}})
+    for name in ("p05", "p25", "p75", "p95"):
+        assert getattr(fine, name) == pytest.approx(10 * int(name[1:]), abs=1)
     del networks["net 4"]
     assert made.bands({curve: networks}) == []
 

@@ -49,6 +49,12 @@ NORMS = {
         ),
         lambda s: s[1],
     ),
+    "all of an operator": (
+        lambda A: entry(
+            linalg.krylov.leading(Operator.of(A), block=N, steps=1, generator=fresh(0)).spectrum, 0
+        ),
+        lambda s: s[0],
+    ),
     "Frobenius": (lambda A: linalg.frobenius_norm(A), lambda s: s.norm()),
     "Frobenius, sampled": (
         lambda A: linalg.frobenius_norm(Operator.of(A), samples=3, generator=fresh(0)),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Brief, Estimate
-from sigmascope.linalg.dense import SMALLEST
+from sigmascope.linalg.dense import EPS, SMALLEST
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.singular_values import Basis
 from sigmascope.linalg.refusals import (
@@ -134,7 +134,7 @@ def krylov_space(
         ):
             break
     info, k = torch.finfo(A.like.dtype), j + 1
-    precision, grid = max(info.eps, 2.0**-52), max(info.tiny * info.eps, SMALLEST)
+    precision, grid = max(info.eps, EPS), max(info.tiny * info.eps, SMALLEST)
     return Krylov(basis.rows[:k].T, T[:k, :k].clone(), rest, precision, random, grid)
 
 
@@ -229,11 +229,11 @@ def extreme_eigenvalues(
         >>> extreme_eigenvalues(torch.diag(torch.tensor([3.0, 1.0, -2.0]))).bottom[0].value
         -2.0
     """
-    require_between(risk, 2.0**-52, 1, name="risk", instead="It is a chance, e.g. 0.001.")
+    require_between(risk, EPS, 1, name="risk", instead="It is a chance, e.g. 0.001.")
     if isinstance(A, Tensor):
         require_symmetric(A, name="A")
         A = A.detach().double().cpu()
-        A = Krylov(torch.eye(len(A), dtype=torch.float64), (A + A.mT) / 2, 0.0, 2.0**-52)
+        A = Krylov(torch.eye(len(A), dtype=torch.float64), (A + A.mT) / 2, 0.0, EPS)
     elif isinstance(A, Operator):
         A = krylov_space(
             A,

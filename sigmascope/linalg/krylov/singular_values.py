@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64
 from torch import Tensor
 
 from sigmascope.core.records import Brief, Spectrum
-from sigmascope.linalg.dense import SMALLEST, tamed, times
+from sigmascope.linalg.dense import EPS, SMALLEST, tamed, times
 from sigmascope.linalg.krylov.operators import WORKING, Map, Operator, space
 from sigmascope.linalg.refusals import (
     not_finite_products,
@@ -238,7 +238,7 @@ def golub_kahan(
         raise overflowing(operator.shape) if isinstance(A, Tensor) else not_finite_products(A.shape)
     theta = torch.linalg.svdvals(theta)
     info = torch.finfo(operator.like.dtype)
-    eps = max(info.eps, 2.0**-52)
+    eps = max(info.eps, EPS)
     slack = 16 * (math.sqrt(max(operator.shape)) + math.sqrt(steps)) * eps * theta[0]
     lost = 8 * max(operator.shape) * max(info.tiny * info.eps, SMALLEST)
     slack = slack + lost / top  # products that are subnormal
@@ -258,7 +258,7 @@ def golub_kahan(
         total = torch.linalg.vector_norm(A.detach().double() / top).cpu().square()
         taken = sure.clamp_min(0).square().cumsum(0) - sure.clamp_min(0).square()
         high = torch.minimum(
-            high, (total * (1 + A.numel() * 2.0**-52) - taken).clamp_min(0).sqrt() + slack
+            high, (total * (1 + A.numel() * EPS) - taken).clamp_min(0).sqrt() + slack
         )
     high = torch.maximum(high.cummin(0).values, theta)
     return theta * top, low, high * top, risk
@@ -293,7 +293,7 @@ class Basis:
         self.rows = torch.empty(steps, size, dtype=torch.float64, device=A.like.device)
         self.count = 0
         self.dtype = A.like.dtype
-        self.tolerance = 4 * math.sqrt(size) * max(torch.finfo(self.dtype).eps, 2.0**-52)
+        self.tolerance = 4 * math.sqrt(size) * max(torch.finfo(self.dtype).eps, EPS)
         self.largest = 0.0
         self.generator = generator
 

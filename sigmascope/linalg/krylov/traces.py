@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import ByValue, Estimate
-from sigmascope.linalg.dense import SMALLEST, power_of_two
+from sigmascope.linalg.dense import EPS, SMALLEST, power_of_two
 from sigmascope.linalg.krylov.eigenvalues import Krylov, krylov_space
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.refusals import (
@@ -59,7 +59,7 @@ def trace_of_forms(
         make a sum of chi squares stray further than one of them alone; Laurent & Massart 2000,
         Lemma 1, where the largest eigenvalue is bounded.
     """
-    require_between(risk, 2.0**-52, 1, name="risk", instead="It is a chance, e.g. 0.05.")
+    require_between(risk, EPS, 1, name="risk", instead="It is a chance, e.g. 0.05.")
     k = forms.shape[1]
     mean = float(forms.sum(0).mean())
     least = float(forms.sum(1).amax()) if largest is None else largest
@@ -167,7 +167,7 @@ class Density(ByValue):
             return Estimate(value, low, high, self.how)
         value = min(_mean(torch.where(self.nodes <= threshold, self.weights, 0.0).sum(1)), 1.0)
         low, high = (_mean(share) for share in self._enclosed(threshold))
-        draws, rounding = len(self.nodes), ROUNDINGS * 2.0**-52
+        draws, rounding = len(self.nodes), ROUNDINGS * EPS
         least = _fewest(low - rounding, self.size, draws=draws, risk=self.risk / 2)
         most = self.size - _fewest(1 - high - rounding, self.size, draws=draws, risk=self.risk / 2)
         low, high = min(value, least / self.size), max(value, most / self.size)
@@ -222,7 +222,7 @@ def spectral_density(
         >>> spectral_density(torch.diag(torch.tensor([1.0, 2.0, 3.0]))).below(2.5).value
         0.6666666666666666
     """
-    require_between(risk, 2.0**-52, 1, name="risk", instead="It is a chance, e.g. 0.05.")
+    require_between(risk, EPS, 1, name="risk", instead="It is a chance, e.g. 0.05.")
     if isinstance(A, Tensor):
         require_symmetric(A, name="A")
         A = Operator.of(A.detach().double().cpu())
@@ -320,7 +320,7 @@ def trace(
         require_matrix(A, name="A")
     require_square((A.shape[0], A.shape[1]), name="A")
     if isinstance(A, Tensor):
-        return _summed(A.detach().diagonal(), eps=2.0**-52, how="summed")
+        return _summed(A.detach().diagonal(), eps=EPS, how="summed")
     require_sampling(samples, risk)
     if samples >= A.shape[1]:
         return _summed(A.dense().detach().diagonal(), eps=precision(A), how="exact")
@@ -407,7 +407,7 @@ class Drawn:
 def require_sampling(samples: int, risk: float) -> None:
     """Raise unless the samples can tell their own spread, and the risk is one."""
     require_samples(samples)
-    require_between(risk, 2.0**-52, 1, name="risk", instead="It is a chance, e.g. 0.05.")
+    require_between(risk, EPS, 1, name="risk", instead="It is a chance, e.g. 0.05.")
 
 
 def _summed(diagonal: Float[Tensor, " n"], *, eps: float, how: str) -> Estimate:
@@ -421,7 +421,7 @@ def _summed(diagonal: Float[Tensor, " n"], *, eps: float, how: str) -> Estimate:
 
 def precision(A: Operator) -> float:
     """Relative rounding of one product with `A`, whose sums are as long as its larger side."""
-    return 4 * (math.sqrt(max(A.shape)) + 4) * max(torch.finfo(A.like.dtype).eps, 2.0**-52)
+    return 4 * (math.sqrt(max(A.shape)) + 4) * max(torch.finfo(A.like.dtype).eps, EPS)
 
 
 def normal_vectors(A: Operator, count: int, generator: torch.Generator | None) -> Tensor:

@@ -17,6 +17,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Spectrum
+from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import Route, spectra, spectrum
 from sigmascope.models.jacobian.adjoints import kernel_gradients
 from sigmascope.models.layers import Call, explaining, is_reparametrised, transposed
@@ -29,7 +30,7 @@ from sigmascope.models.weights import patches
 
 
 SEEN = 1e-6  # of the largest second derivative: below this a loss is convex, and mixes no samples
-ROUNDED = 64 * 2.0**-52  # of the largest number of which a second derivative is the difference
+ROUNDED = 64 * EPS  # of the largest number of which a second derivative is the difference
 
 
 def square_roots(rows: Tensor | None, loss: Loss | None, targets: Any) -> Float64[Tensor, "n k k"]:

@@ -13,6 +13,7 @@ from torch.nn.modules.conv import _ConvNd
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Brief
 from sigmascope.linalg import dense
+from sigmascope.linalg.dense import EPS
 from sigmascope.models.layers import (
     COVERED,
     NORMALISERS,
@@ -419,7 +420,7 @@ class Sweep(Brief):
     silent: dict[str, str]
     sketches: dict[str, Float64[Tensor, "pieces k"]]
     mixed: bool = False
-    rounding: float = 2.0**-52
+    rounding: float = EPS
 
     @property
     def whole(self) -> bool:

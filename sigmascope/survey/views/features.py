@@ -13,6 +13,7 @@ from sigmascope.core import quantities as q
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Item, Reading, Skipped
 from sigmascope.linalg import ranks
+from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.krylov import trace_of_forms
 from sigmascope.models import Subject
 from sigmascope.models.jacobian import Sweep
@@ -62,7 +63,7 @@ def feature_items(subject: Subject) -> Iterator[Item]:
         # precision rounds the derivatives themselves, in each layer that they come through by half
         # of `rounding` of each, and singular values move by no more than all of that together
         # (Weyl 1912).
-        square, slack = there.square(), 16 * min(shape) * 2.0**-52 * there[:, :1].square()
+        square, slack = there.square(), 16 * min(shape) * EPS * there[:, :1].square()
         off = (LAYERS / 2 * swept.rounding if swept.rounding > SINGLE else 0.0) * (
             torch.linalg.vector_norm(there, dim=1, keepdim=True)
         )
@@ -125,7 +126,7 @@ def over_outputs(
     n, k = parts.shape
     whole = float(parts.sum()) / n
     if swept.whole:
-        return Estimate.rounded(whole, ulps=64 * swept.rounding / 2.0**-52, how="autograd")
+        return Estimate.rounded(whole, ulps=64 * swept.rounding / EPS, how="autograd")
     how = f"autograd, {_of(swept)}"
     if not swept.mixed:
         return Estimate(whole * swept.total / k, whole, float("inf"), how)

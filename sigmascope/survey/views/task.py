@@ -356,7 +356,7 @@ def _forgets_scale(subject: Subject, size: float) -> bool:
     except Exception:  # noqa: BLE001 (a model may refuse such numbers: it is not known)
         return False
     own = subject.output.double()
-    if again.shape != own.shape or own.is_complex():
+    if again.shape != own.shape:
         return False
     return bool((again - own).square().mean() <= (FORGOTTEN * own.std()) ** 2)
 

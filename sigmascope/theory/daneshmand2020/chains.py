@@ -17,6 +17,7 @@ from torch import Tensor
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Assumption, Estimate, Sense
 from sigmascope.linalg import collapse_depth, time_average
+from sigmascope.linalg.dense import EPS
 from sigmascope.theory.bounds import Bound, row
 from sigmascope.theory.random_chains import (
     ChainStatistics,
@@ -153,7 +154,7 @@ def drift(M: Float[Tensor, "d d"]) -> Estimate:
         -8 * float((square * M).sum()),
         8 * float(square.diagonal().square().sum()),
     )
-    gap = 64 * 2.0**-52 * sum(abs(t) for t in terms)
+    gap = 64 * EPS * sum(abs(t) for t in terms)
     return Estimate(sum(terms), sum(terms) - gap, sum(terms) + gap, "exact")
 
 
@@ -176,7 +177,7 @@ def drift_of_spectrum(lam: Float[Tensor, " d"]) -> Estimate:
             "eigenvalues of a matrix with unit diagonal: divide them by their mean."
         )
     terms = (2.0 * d * d, -2 * square, -8 * float(lam.pow(3).sum()), 8 * square * square / d)
-    gap = 64 * 2.0**-52 * sum(abs(t) for t in terms)
+    gap = 64 * EPS * sum(abs(t) for t in terms)
     return Estimate(sum(terms), sum(terms) - gap, sum(terms) + gap, "exact")
 
 

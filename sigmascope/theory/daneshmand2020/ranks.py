@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sigmascope.core.records import Assumption, Estimate, Sense
 from sigmascope.linalg import dense, matrix_rank, participation_ratio, soft_rank
+from sigmascope.linalg.dense import EPS
 from sigmascope.models import Subject
 from sigmascope.theory.bounds import OfModels
 
@@ -186,7 +187,7 @@ class Regularity(OfModels):
 def _deviation(rows: Float[Tensor, "n d"]) -> float:
     """Largest `|mean square of a feature - 1|`, with its rounding."""
     size = rows.double().square().mean(0)
-    return float((size - 1).abs().amax() + (len(rows) + 2) * 2.0**-52 * size.amax())
+    return float((size - 1).abs().amax() + (len(rows) + 2) * EPS * size.amax())
 
 
 @final
@@ -228,8 +229,7 @@ class GradientCollinearity(OfModels):
 
     def limit(self) -> Estimate:
         sine = min(1.0, self.second / self.shortest) if self.shortest > 0 else 1.0
-        angle = min(2 * math.asin(sine), math.pi / 2)
-        return Estimate.rounded(max(math.cos(angle), 0.0), ulps=8)
+        return Estimate.rounded(max(math.cos(2 * math.asin(sine)), 0.0), ulps=8)
 
     @classmethod
     def facts(cls, subject: Subject) -> Iterator["GradientCollinearity"]:

@@ -18,6 +18,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.core.records import Assumption, Estimate, Spectrum, entrywise, largest
+from sigmascope.linalg.dense import EPS
 from sigmascope.models import Subject
 from sigmascope.models.structure import Point, Stack
 from sigmascope.theory.bounds import ANY, SIZE, OfModels
@@ -42,7 +43,7 @@ def singular_values(s: Spectrum) -> tuple[Estimate, ...]:
 def spectral_norm(A: Float64[Tensor, "m n"], gap: float) -> Estimate:
     """`‖A‖` of a matrix that is known up to one of the norm `gap`."""
     value = float(torch.linalg.matrix_norm(A, 2))
-    error = gap + 4 * max(A.shape) * 2.0**-52 * value
+    error = gap + 4 * max(A.shape) * EPS * value
     return Estimate(value, max(value - error, 0.0), value + error, "exact")
 
 

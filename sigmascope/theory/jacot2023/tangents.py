@@ -11,6 +11,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from sigmascope.core.records import Assumption, Estimate, Sense, largest
+from sigmascope.linalg.dense import EPS
 from sigmascope.linalg.spectra import spectrum
 from sigmascope.models.structure import Point, Stack
 from sigmascope.theory.jacot2023.constructions import SOURCE
@@ -121,7 +122,7 @@ def read_sizes(point: Point) -> Iterator[Estimate]:
     rise = max(1.0, abs(point.stack.slope))
     gaps = [0.0, *(rise * float(e.norm()) for e in point.errors.preactivations[:-1])]
     for a, gap in zip(point.activations, gaps, strict=True):
-        yield frobenius_norm(a, gap + 2.0**-52 * float(a.norm())) ** 2
+        yield frobenius_norm(a, gap + EPS * float(a.norm())) ** 2
 
 
 @final

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Assumption, Brief, Estimate, Sense, Spectrum, entrywise, largest
+from sigmascope.linalg.dense import EPS
 from sigmascope.models import Subject
 from sigmascope.theory.bounds import OfModels
 from sigmascope.theory.riedi2022.intervals import SOURCE
@@ -71,7 +72,7 @@ def loss_curvature(MDs: Sequence[Float[Tensor, "k n"]], Z: Float[Tensor, "g q"])
     Q = torch.einsum("gkn,gq->gkqn", stack, Z).reshape(-1, q * n) / math.sqrt(len(Z))
     roots = torch.linalg.svdvals(Q)
     sigma = torch.linalg.svdvals(stack)
-    injective = stack.shape[1] >= n and float(sigma.min()) > 64 * 2.0**-52 * float(sigma.max())
+    injective = stack.shape[1] >= n and float(sigma.min()) > 64 * EPS * float(sigma.max())
     layer = float(sigma.max() / sigma.min()) if injective else math.inf
     data = _condition(torch.linalg.svdvals(Z))
     printed = None
@@ -110,7 +111,7 @@ def neuron_limit(
     """
     sigma = torch.linalg.svdvals(torch.stack([M.double() for M in Ms]))
     k, n = Ms[0].shape
-    if k < n or float(sigma.min()) <= 64 * 2.0**-52 * float(sigma.max()):
+    if k < n or float(sigma.min()) <= 64 * EPS * float(sigma.max()):
         return math.inf
     roots = [torch.linalg.svdvals(Z.double()[on[:, unit] > 0]) for unit in range(n)]
     kept = [r[r > 1e-12 * r.max()] for r in roots if r.numel() and float(r.max()) > 0]

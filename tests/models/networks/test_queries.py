@@ -16,6 +16,7 @@ def test_a_query_is_the_call_it_describes():
         bias=False, residual=0.5, eps=1e-3, generator=generator(),
     )  # fmt: skip
     assert repr(built) == repr(called)
+    assert "gamma=0.5" in repr(built)
     assert all(
         torch.equal(a, b) for a, b in zip(built.parameters(), called.parameters(), strict=True)
     )
@@ -31,6 +32,7 @@ def test_none_is_a_value_where_the_signature_allows_it():
     built = build("mlp?residual=none", inputs=4, outputs=3)
     assert isinstance(built, MLP)
     assert built.hidden[0].gamma is None
+    assert "gamma" not in repr(built)
 
 
 def test_truths_are_read_in_every_spelling():

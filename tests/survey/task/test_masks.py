@@ -53,7 +53,9 @@ def test_what_is_moved_alike_is_no_augmentation():
 
 def test_masks_that_brightness_says_nothing_of_tell_nothing():
     images, masks = blobs()
-    assert misplaced_share(torch.randn(images.shape, generator=G), masks) is None
+    noise = torch.randn(images.shape, generator=G)
+    assert misplaced_share(noise, masks) is None
+    assert misplaced_share(noise, torch.randint(0, 8, masks.shape, generator=G)) is None
     assert misplaced_share(images[: ABLE - 1], masks[: ABLE - 1]) is None
     assert misplaced_share(images[:ABLE], masks[:ABLE]) == 0
     assert misplaced_share(images, torch.zeros_like(masks)) is None

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from sigmascope import sources, survey
-from sigmascope.survey.views.setup import _distinct, untold_share
+from sigmascope.models import Subject
+from sigmascope.survey.views.setup import _distinct, sequence_items, untold_share
 from sigmascope.survey.views.task import target_rows
 from tests.models_zoo import Net
 
@@ -543,6 +544,15 @@ def test_filling_counts_unless_it_is_left_out():
     assert "counted padding" not in read_sequences(Model(), x, t.masked_fill(t == 0, -100))
     by = lambda o, t: F.cross_entropy(o.flatten(0, 1), t.flatten(), ignore_index=0)
     assert "counted padding" not in read_sequences(Model(), x, t, by)
+
+
+@pytest.mark.parametrize(
+    "loss", [lambda o, t: 0 * o.sum(), lambda o, t: o.argmax(2).double().std()]
+)
+def test_of_a_loss_that_looks_at_no_place_nothing_is_told(loss):
+    rows = text()
+    subject = Subject(Model(), rows[:, :-1], rows[:, 1:], loss)
+    assert not [*sequence_items(subject)]
 
 
 def test_other_tasks_are_not_spoken_of():

@@ -94,6 +94,8 @@ def test_a_bottleneck_adds_its_projection_where_shapes_change_and_its_input_else
     x = torch.randn(2, 8, 32, 32, generator=generator(1))
     z = torch.relu(first.third(first.second(first.first(x))) + first.shortcut(x))
     torch.testing.assert_close(first(x), z)
+    for part, cut in ((first.first, 1), (first.second, 1), (first.third, 0), (first.shortcut, 0)):
+        assert [*dict(part.named_children())] == ["conv", "norm", "activation"][: 2 + cut]
     assert not hasattr(second, "shortcut")
     expected = torch.relu(second.third(second.second(second.first(z))) + z)
     torch.testing.assert_close(second(z), expected)
