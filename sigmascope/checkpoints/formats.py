@@ -161,9 +161,7 @@ def _in_memory(state: Mapping[str, Any], name: str, config: Mapping[str, Any]) -
 
 def _taken(value: Any) -> Any:
     """What a file would hold in the place of a module, an optimizer or a tensor."""
-    if isinstance(value, nn.Module):
-        return value.state_dict(keep_vars=True)
-    if isinstance(value, torch.optim.Optimizer):
+    if isinstance(value, nn.Module | torch.optim.Optimizer):
         return value.state_dict()
     if not isinstance(value, Tensor):
         return value

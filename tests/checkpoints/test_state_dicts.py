@@ -35,6 +35,7 @@ def test_what_lies_beside_the_weights_is_told_from_what_is_among_them():
 
 def test_states_of_a_loop_are_left_out():
     assert names({"encoder": {"w": T}, "optimizer": {"m": T}}) == (["encoder.w"], ["optimizer"])
+    assert names({"encoder": {"w": T}, "optimizer": T}) == (["encoder.w", "optimizer"], [])
 
 
 def test_what_is_no_tensor_is_left_out_with_its_kind():

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from sigmascope import diagnosis, report, sources
 from sigmascope.core.guard import Budget, Refusal, listed
+from sigmascope.diagnosis import treatments
 from sigmascope.models import networks
 
 KINDS = (
@@ -106,6 +107,27 @@ def test_what_was_tried_unpacks_and_shows_itself(several):
     assert all(t.remedy.name in said for t in treatments)
     assert len(report.table(several)["remedy"]) == len(treatments)
     assert report.json_form(several)["declined"] == dict(declined)
+
+
+@pytest.mark.parametrize(("seconds", "made", "needed"), [(25, 1, 40), (29, 1, 40), (30, 2, 55)])
+def test_a_remedy_is_begun_while_measuring_fits_into_what_is_left(
+    seconds, made, needed, monkeypatch
+):
+    passed = [0.0]
+
+    def slow(plain):
+        def taking(*args, **named):
+            passed[0] += 10.0
+            return plain(*args, **named)
+
+        return taking
+
+    for name in ("assess", "treat"):
+        monkeypatch.setattr(treatments, name, slow(getattr(treatments, name)))
+    budget = Budget(seconds, clock=lambda: passed[0])
+    found = tried(*KINDS[:3], depth=3, budget=budget, views=["setup"])
+    assert len(found.untried) == 3 - made
+    assert found.needed == needed  # the second is measured again, which takes ten more
 
 
 def test_no_remedy_is_begun_for_which_the_budget_has_no_time(several):

@@ -1,7 +1,7 @@
 """What holds tensors and models is told in a line, by shapes and names, and is shown."""
 
 import re
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import sigmascope as ss
 from sigmascope import report
-from sigmascope.core.records import Brief, Shown, Spectrum, brief
+from sigmascope.core.records import Brief, Profile, Shown, Spectrum, brief
 from sigmascope.sources import Data
 
 PUBLIC = re.compile(r"autoclass:: (\S+)\.(\w+)")
@@ -40,6 +40,7 @@ def test_tensors_are_shapes_models_names_and_long_lists_their_beginning():
     @dataclass
     class Theirs:
         inside: torch.Tensor
+        apart: int = field(default=3, repr=False)
 
     assert brief(torch.ones(2, 3)) == "float32 [2, 3]"
     assert brief(torch.ones(2).numpy()) == "float32 [2]"
@@ -53,6 +54,7 @@ def test_tensors_are_shapes_models_names_and_long_lists_their_beginning():
     assert brief(nn.Linear(2, 2)) == "<Linear>"
     assert brief(partial(F.mse_loss)) == "<partial>"
     assert brief(Theirs(torch.ones(4))) == "Theirs(inside=float32 [4])"
+    assert brief([Profile(readings=())]) == "[<Profile>]"  # which shows itself by pages
     assert brief("x" * 81) == repr("x" * 80) + "…"
     assert brief("\x1b[31m") == r"'\x1b[31m'"
 
