@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sigmascope.core.guard import Refusal
 from sigmascope.core.records import Estimate, Spectrum
-from sigmascope.linalg.dense import EPS, SMALLEST, norm_within, power_of_two
+from sigmascope.linalg.dense import EPS, SMALLEST, largest, norm_within, power_of_two
 from sigmascope.linalg.krylov.operators import Operator
 from sigmascope.linalg.krylov.traces import sampled_frobenius_norm
 from sigmascope.linalg.refusals import require_complete, require_matrix
@@ -90,7 +90,7 @@ def frobenius_norm(
     require_matrix(A, name="A")
     if A.dtype != torch.float64:  # squares of narrower formats are inside float64 as they are
         return norm_within(A)
-    scale = power_of_two(A.detach().abs().amax().item() or 1.0)
+    scale = power_of_two(largest(A) or 1.0)
     return norm_within(A.detach() / scale) * scale
 
 

@@ -19,6 +19,7 @@ from sigmascope.linalg.dense import (
     exact_values,
     gram_values,
     gram_work,
+    largest,
     lower_gram,
     power_of_two,
     roots,
@@ -128,8 +129,8 @@ class Moments(Brief):
         """
         require_matrix(rows, name="rows")
         X = rows.detach().double()
-        largest = X.abs().amax().item()
-        scale = 1.0 if largest == 0 or 1e-100 < largest < 1e100 else power_of_two(largest)
+        top = largest(X)
+        scale = 1.0 if top == 0 or 1e-100 < top < 1e100 else power_of_two(top)
         X = X / scale
         mean = X.mean(0)
         centred = X - mean

@@ -182,8 +182,8 @@ class ComparedInput:
     def of(cls, site: str, rows: Tensor) -> "ComparedInput":
         X = rows[:MOST].detach().double().cpu()
         X = X - X.mean(0)
-        largest = X.abs().amax().item()
-        X = X / largest if largest > 0 else X
+        top = dense.largest(X)
+        X = X / top if top > 0 else X
         apart = torch.cdist(X, X).fill_diagonal_(math.inf)
         return cls(site, X, apart.topk(min(NEIGHBOURS, len(X) - 1), largest=False).indices)
 
