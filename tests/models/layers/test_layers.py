@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
+from torch.utils._python_dispatch import TorchDispatchMode
 from zoo import fresh
 
 from sigmascope.models import layers as layers_of
@@ -311,6 +312,23 @@ def test_a_wide_layer_that_is_off_by_a_tenth_is_not_linear():
     assert call_of(Stored(5, reads=600), x).is_linear
     assert call_of(Stored(5, reads=600), x.half()).is_linear  # of another format than the weights
     assert not call_of(Stored(5, reads=600, then=lambda y: 1.1 * y), x).is_linear
+
+
+def test_a_weight_is_copied_to_double_precision_by_two_million_entries():
+    made = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if isinstance(out, torch.Tensor) and out.dtype == torch.float64:
+                made.append(out.numel())
+            return out
+
+    layer = Stored(2200, turned=False, reads=1000)
+    call = call_of(layer, torch.ones(2, 1000, dtype=torch.half))
+    with torch.no_grad(), Watch():
+        assert call.is_linear
+    assert max(made) == 2**21 // 1000 * 1000
 
 
 def test_what_owns_more_than_a_matrix_and_a_vector_or_reads_whole_numbers_is_not_tried():
