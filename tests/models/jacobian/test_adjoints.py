@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from sigmascope.core.guard import Refusal
 from sigmascope.models import Subject
@@ -172,6 +173,27 @@ def test_of_a_matrix_that_is_not_all_of_a_layer_nothing_is_known():
 
 def test_of_a_layer_that_writes_other_positions_nothing_is_known():
     assert adjoints.share(nn.Linear(3, 4), torch.ones(2, 5, 3), [torch.ones(2, 1, 4)]) is None
+    assert adjoints.share(nn.ReLU(), torch.ones(2, 5, 3), [torch.ones(2, 1, 5, 3)]) is None
+
+
+@pytest.mark.parametrize(("positions", "pairs"), [(2, True), (3, False), (4, False)])
+def test_pairs_of_positions_are_taken_where_they_are_fewer_than_entries_of_the_weight(
+    positions, pairs
+):
+    made = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
+            if func is torch.ops.aten.bmm.default:
+                made.append(tuple(out.shape[1:]))
+            return out
+
+    x, J = torch.ones(2, positions, 6), torch.ones(2, 1, positions, 6)
+    with torch.no_grad(), Watch():
+        adjoints.share(nn.Linear(6, 6, bias=False), x, [J])
+    assert ((positions, positions) in made) == pairs
+    assert ((6, 6) in made) == (not pairs)
 
 
 @pytest.mark.parametrize("outputs", [None, 2, [2, 0]])

@@ -1,6 +1,7 @@
 import math
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from sigmascope.theory.jacot2023 import (
     TangentCurvature,
     ntk_trace,
 )
-from sigmascope.theory.jacot2023.facts import singular_values
+from sigmascope.theory.jacot2023.facts import frobenius_norm, singular_values
+from sigmascope.theory.jacot2023.tangents import read_sizes
 from tests.theory.jacot2023.stacks import (
     COUNT,
     GOOD,
@@ -195,3 +197,15 @@ def test_traces_of_the_kernel_are_those_of_autograd():
 def test_how_much_the_tangent_kernel_bends():
     """`Σ_l ‖∂α_{l-1}/∂x‖² ‖∂f/∂z_l‖² = 9 + 4`, against `L ‖Jf‖^{2 - 2/L}`."""
     assert sides(TangentCurvature, at(1.0, 2.0, 3.0)) == pytest.approx((13, 2 * 6))
+
+
+@pytest.mark.usefixtures("as_users_see_it")
+def test_sizes_of_what_layers_read_allow_for_the_rounding_of_each_entry():
+    a = torch.arange(1, 9, dtype=torch.float64)
+    stack, errors = SimpleNamespace(slope=0.5), SimpleNamespace(preactivations=[0 * a, a])
+    point = SimpleNamespace(stack=stack, errors=errors, activations=[a, 2 * a])
+    for found, read in zip(read_sizes(point), point.activations, strict=True):
+        own = frobenius_norm(read, 0.0) ** 2
+        assert found.value == own.value
+        assert found.low < own.low
+        assert own.high < found.high
